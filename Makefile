@@ -1,0 +1,55 @@
+# Every target makes its own environment in .venv when it is missing or out of date.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+# One BLAS thread: the book's notebooks and the benchmark both count on it.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help env book test lint bench refresh browser serve clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+env: $(STAMP) ## make the environment in .venv
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "softtopk's book needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+book: $(STAMP) ## build the book into _build/html (a warning is an error)
+	$(BIN)/jupyter-book build . -W --keep-going -n
+	@echo "The book: _build/html/index.html"
+
+test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
+	  --nbval-cell-timeout=20 tests softtopk book
+
+lint: $(STAMP) ## ruff (code and notebooks) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+browser: book ## the built pages in a headless Chromium, offline
+	$(BIN)/python -m pytest tests/browser
+
+bench: $(STAMP) ## ratios to NumPy's sort, partition and softmax
+	$(BIN)/python benchmarks/bench.py
+
+refresh: $(STAMP) ## run every notebook again and store its outputs (a fixed point)
+	$(BIN)/python tools/refresh.py
+
+serve: book ## read the book at http://localhost:8000
+	$(BIN)/python -m http.server --directory _build/html 8000
+
+clean: ## remove what was built (the environment stays)
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis softtopk.egg-info

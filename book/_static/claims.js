@@ -1,0 +1,144 @@
+// Filters the tables of claims by source, verdict, state and words. The filter stands
+// in the address, so a view can be shared; without this script all rows are shown.
+"use strict";
+
+(() => {
+  const tables = [...document.querySelectorAll("table.claim-ledger")];
+  if (!tables.length) return;
+
+  // The words are taken before MathJax replaces the formulas.
+  const rows = tables
+    .flatMap((table) => [...table.querySelectorAll("tbody > tr")])
+    .map((element) => ({
+      element,
+      words: element.textContent.replace(/\\[()]/g, "").toLowerCase(),
+      source: element.dataset.source,
+      verdict: element.dataset.verdict,
+      state: element.dataset.state,
+      typeset: false,
+    }));
+  const sourceTitles = new Map(
+    rows.map(({ element, source }) => [source, element.dataset.sourceTitle]),
+  );
+
+  const form = document.createElement("form");
+  form.className = "claim-filter";
+  form.setAttribute("role", "search");
+  form.setAttribute("aria-label", "Filter the claims");
+
+  function field(name, title, control) {
+    const label = document.createElement("label");
+    control.name = name;
+    label.append(title, control);
+    form.append(label);
+    return control;
+  }
+  function choice(name, title, names = new Map()) {
+    const select = document.createElement("select");
+    select.add(new Option("all", ""));
+    for (const value of new Set(rows.map((row) => row[name])))
+      select.add(new Option(names.get(value) ?? value, value));
+    return field(name, title, select);
+  }
+
+  const words = document.createElement("input");
+  words.type = "search";
+  const fields = {
+    words: field("words", "Words or id", words),
+    source: choice("source", "Source", sourceTitles),
+    verdict: choice("verdict", "Verdict"),
+    state: choice("state", "State"),
+  };
+  const reset = document.createElement("button");
+  reset.type = "reset";
+  reset.textContent = "Show all";
+  const count = document.createElement("output");
+  form.append(reset, count);
+  tables[0].before(form);
+
+  function show() {
+    const wanted = fields.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let shown = 0;
+    for (const row of rows) {
+      const fits =
+        ["source", "verdict", "state"].every(
+          (name) => !fields[name].value || fields[name].value === row[name],
+        ) && wanted.every((word) => row.words.includes(word));
+      row.element.hidden = !fits;
+      shown += fits;
+    }
+    typeset();
+    count.textContent = `${shown} of ${rows.length} rows shown`;
+  }
+
+  function writeAddress() {
+    const query = new URLSearchParams();
+    for (const [name, control] of Object.entries(fields))
+      if (control.value) query.set(name, control.value);
+    const address = new URL(location.href);
+    address.search = query;
+    address.hash = "";
+    history.replaceState(null, "", address);
+  }
+
+  function readAddress() {
+    const query = new URLSearchParams(location.search);
+    for (const [name, control] of Object.entries(fields))
+      control.value = query.get(name) ?? "";
+    show();
+    revealTarget();
+  }
+
+  // A link to a row wins over a filter that hides it.
+  function revealTarget() {
+    const row = rows.find(({ element }) => `#${element.id}` === location.hash);
+    if (!row) return;
+    if (row.element.hidden) {
+      form.reset();
+      show();
+    }
+    row.element.scrollIntoView();
+  }
+
+  form.addEventListener("input", () => {
+    show();
+    writeAddress();
+  });
+  form.addEventListener("reset", () =>
+    setTimeout(() => {
+      show();
+      writeAddress();
+    }),
+  );
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", revealTarget);
+  addEventListener("popstate", readAddress);
+
+  // The tables hold more than a thousand formulas. A few visible rows at a time keep
+  // the page alive while MathJax works; a hidden row waits until it is shown.
+  let ready = false;
+  let work = Promise.resolve();
+  function typeset() {
+    if (ready) work = work.then(typesetShown);
+    return work;
+  }
+  async function typesetShown() {
+    for (;;) {
+      const some = rows.filter((r) => !r.typeset && !r.element.hidden).slice(0, 24);
+      if (!some.length) return;
+      for (const row of some) row.typeset = true;
+      await MathJax.typesetPromise(some.map((row) => row.element));
+      await new Promise((next) => setTimeout(next));
+    }
+  }
+  window.MathJax ??= {};
+  window.MathJax.startup = {
+    async pageReady() {
+      const others = ".math:not(table.claim-ledger .math)";
+      await MathJax.typesetPromise([...document.querySelectorAll(others)]);
+      ready = true;
+      await typeset();
+    },
+  };
+  readAddress();
+})();

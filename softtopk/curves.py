@@ -1,0 +1,727 @@
+r"""Curves: the functions that turn a score's distance to the threshold into its share.
+
+A *curve* is a continuous, nondecreasing :math:`f:\mathbb{R}\to[0,1]` with limits 0
+and 1.  With scores :math:`x` and a budget :math:`k` it defines
+
+.. math:: \sum_i f(x_i-\lambda)=k, \qquad p=f(x-\lambda).
+
+A curve brings its *slope* :math:`f'`, its *inverse*, its *potential* :math:`F`
+(:math:`F'=f`, :math:`F(-\infty)=0`) and its *regulariser* :math:`\varphi`
+(:math:`\varphi'=f^{-1}`, :math:`\varphi(0)=0`), which are convex conjugates:
+:math:`\varphi(p)=pt-F(t)` at :math:`p=f(t)`.
+
+==============  =========================================  ======================
+name            :math:`f(t)`                               :math:`f'` in terms of p
+==============  =========================================  ======================
+``exp``         :math:`\min(1,e^t)`                        :math:`p` where p < 1
+``laplace``     :math:`e^t/2`, then :math:`1-e^{-t}/2`     :math:`\min(p,1-p)`
+``sigmoid``     :math:`1/(1+e^{-t})`                       :math:`p(1-p)`
+``clip``        :math:`\min(1,\max(0,t))`                  1 where 0 < p < 1
+``triangular``  cdf of the triangular density on [-1, 1]   :math:`\sqrt{2\min(p,1-p)}`
+``entmax(a)``   :math:`[1+(a-1)t]_+^{1/(a-1)}`, at most 1  :math:`p^{2-a}` where p < 1
+==============  =========================================  ======================
+
+Derived in *selection/threshold* (every curve), *selection/exponential*,
+*selection/sigmoid*, *selection/laplace* and *selection/derivatives*.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import Array, as_real, row_dot
+
+__all__ = [
+    "CLIP",
+    "EXP",
+    "LAPLACE",
+    "SIGMOID",
+    "TRIANGULAR",
+    "Curve",
+    "Entmax",
+    "entmax",
+    "resolve",
+]
+
+# exp of a larger argument, or products of a few of them, would leave the range.
+_REACH = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
+
+Moments = tuple[Array, Array, Array, Array]
+
+
+class Curve:
+    r"""A curve f; subclass it and define `value` and `slope` to make your own.
+
+    `value` must be continuous and nondecreasing with limits 0 and 1, also at
+    ``t = +-inf``; its slope may jump or vanish.  Everything else has a default:
+    `complement` (define it if :math:`1-f` can be small where f is not exactly 1),
+    `inverse` (by bisection), `slope_of_p`, and `regulariser` from `potential`.
+    Only `potential` has none.
+
+    Attributes
+    ----------
+    name : str
+        What error messages and `repr` call it.
+    support : (float, float)
+        Where f reaches 0 and 1: f = 0 up to the first number and f = 1 from the
+        second one on; infinite where a limit is not reached.
+    origin : float
+        Where the solver counts offsets from.  At the end of the support where f
+        reaches 0, small shares keep their digits.
+
+    Examples
+    --------
+    The normal distribution function has no closed threshold; no matter:
+
+    >>> import math, numpy as np, softtopk as stk
+    >>> class Gauss(stk.curves.Curve):
+    ...     name = "gauss"
+    ...     def value(self, t):
+    ...         return 0.5 * np.vectorize(math.erfc)(-np.asarray(t) / math.sqrt(2))
+    ...     def complement(self, t):
+    ...         return self.value(-np.asarray(t))
+    ...     def slope(self, t):
+    ...         return np.exp(-0.5 * np.square(t)) / math.sqrt(2 * math.pi)
+    >>> stk.soft_topk([2.0, 1.0, 0.0, -1.0], 2, Gauss()).round(4).tolist()
+    [0.9332, 0.6915, 0.3085, 0.0668]
+    """
+
+    name: str = "user"
+    support: tuple[float, float] = (-math.inf, math.inf)
+    origin: float = 0.0
+
+    def value(self, t: ArrayLike) -> Array:
+        """f(t)."""
+        raise NotImplementedError(f"{self!r} must define value(t)")
+
+    def slope(self, t: ArrayLike) -> Array:
+        """f'(t); at a kink one of the two slopes."""
+        raise NotImplementedError(f"{self!r} must define slope(t)")
+
+    def complement(self, t: ArrayLike) -> Array:
+        """1 - f(t), without cancellation where the curve defines it."""
+        return 1 - self.value(t)
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        """log f'(t), also where f' underflows if the curve defines it."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.slope(t))
+
+    def inverse(self, p: ArrayLike) -> Array:
+        """A t with f(t) = p; the ends of `support` at p = 0 and p = 1.
+
+        Raises
+        ------
+        ValueError
+            If an entry of p lies outside [0, 1].
+        """
+        return _bisect(self, _as_share(p))
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        """f' as a function of p = f(t)."""
+        return self.slope(self.inverse(p))
+
+    def potential(self, t: ArrayLike) -> Array:
+        r"""F(t), the integral of f from :math:`-\infty` to t."""
+        raise NotImplementedError(f"{self!r} does not define potential(t)")
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        r""":math:`\varphi(p)`, the integral of the inverse from 0 to p."""
+        t = self.inverse(p)
+        finite = np.clip(t, -_REACH[t.dtype], _REACH[t.dtype])
+        return as_real(p, "p") * finite - self.potential(finite)
+
+    def reflected(self) -> Curve:
+        """The dual curve 1 - f(-t): it selects from -x what f does not from x."""
+        return _Reflected(self)
+
+    def scaled(self, c: float) -> Curve:
+        """f(c t) for c > 0, the curve at temperature 1/c."""
+        return _Affine(self, c, 0.0)
+
+    def shifted(self, c: float) -> Curve:
+        """f(t - c), which moves the threshold by -c and selects the same."""
+        return _Affine(self, 1.0, -c)
+
+    def __repr__(self) -> str:
+        return f"<curve {self.name}>"
+
+    # What the solver asks.  `d` holds (x - anchor) / temperature, one row per line,
+    # and t is the sought offset in the same units: p = f(d - t + origin).
+
+    tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
+        np.dtype(np.float64): 2.0**-49,
+        np.dtype(np.float32): 2.0**-20,
+    }
+
+    def prepare(self, d: Array) -> Array:
+        """What to keep of d for all evaluations; may overwrite it."""
+        return d
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        """Sums over each row of v = prepare(d): (m, P, C, W).
+
+        m counts the entries nearer to 1 than to 0, P sums the shares of the others,
+        C sums what those m lack to 1, and W sums the slopes.  So the shares sum to
+        ``m + P - C``, and no information is lost where nearly all of them are 0 or 1.
+        """
+        u = self._distance(v, t)
+        p, q = self.value(u), self.complement(u)
+        high = (p > q).astype(v.dtype)
+        return (
+            high.sum(axis=-1),
+            row_dot(p, 1 - high),
+            row_dot(q, high),
+            self.slope(u).sum(axis=-1),
+        )
+
+    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+        """The excess of the shares over k, and the next t.
+
+        The model ``m + P y - C / y = k`` with ``y = e^(-g (t' - t))`` has the right
+        value and slope if ``g = W / (P + C)``; it is exact for exponential tails.
+        """
+        m, P, C, W = moments
+        D = k - m
+        total = P + C
+        root = np.abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
+        y = np.where(D >= 0, root / (2 * P), 2 * C / root)
+        return P - C - D, t - np.log(y) * total / W
+
+    def select(self, v: Array, t: Array) -> Array:
+        """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
+        return self.value(self._distance(v, t))
+
+    def _distance(self, d: Array, t: Array) -> Array:
+        u = d - t[:, None].astype(d.dtype)
+        u += d.dtype.type(self.origin)
+        return u
+
+
+class _Exp(Curve):
+    name = "exp"
+    support = (-math.inf, 0.0)
+
+    def value(self, t: ArrayLike) -> Array:
+        return np.exp(np.minimum(as_real(t, "t"), 0))
+
+    def complement(self, t: ArrayLike) -> Array:
+        return -np.expm1(np.minimum(as_real(t, "t"), 0))
+
+    def slope(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return np.exp(np.minimum(t, 0)) * (t <= 0)
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return np.where(t <= 0, t, -np.inf)
+
+    def inverse(self, p: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(_as_share(p))
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return p * (p < 1)
+
+    def potential(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return np.exp(np.minimum(t, 0)) + np.maximum(t, 0)
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return _xlogx(p) - p
+
+    # With E = e^d and u = e^(-t), the excess m + u S - k (m saturated entries, S the
+    # sum of E over the others) is concave in u, and (k - m) / S never exceeds the
+    # root: Newton's steps in u rise to it and stop when m repeats.
+
+    def prepare(self, d: Array) -> Array:
+        return _exp(d)
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        s = np.exp(t).astype(v.dtype)[:, None]
+        low = (v <= s).astype(v.dtype)
+        S = row_dot(v, low)
+        return v.shape[-1] - low.sum(axis=-1), S, S, S
+
+    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+        m, S, _, _ = moments
+        # t >= 0 because the anchor is the ceil(k)-th largest score.
+        return m - k + S * np.exp(-t), np.maximum(np.log(S / (k - m)), 0.0)
+
+    def select(self, v: Array, t: Array) -> Array:
+        v *= np.exp(-t).astype(v.dtype)[:, None]
+        return np.minimum(v, 1, out=v)
+
+
+class _TwoSided(Curve):
+    """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
+
+    def complement(self, t: ArrayLike) -> Array:
+        return self.value(-as_real(t, "t"))
+
+    def prepare(self, d: Array) -> Array:
+        return _exp(d)
+
+
+class _Laplace(_TwoSided):
+    name = "laplace"
+
+    def value(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        q = 0.5 * np.exp(-np.abs(t))
+        return np.where(t < 0, q, 1 - q)
+
+    def slope(self, t: ArrayLike) -> Array:
+        return 0.5 * np.exp(-np.abs(as_real(t, "t")))
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        return -np.abs(as_real(t, "t")) - math.log(2)
+
+    def inverse(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        with np.errstate(divide="ignore"):
+            return np.where(p < 0.5, np.log(2 * p), -np.log(2 * (1 - p)))
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return np.minimum(p, 1 - p)
+
+    def potential(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return np.maximum(t, 0) + 0.5 * np.exp(-np.abs(t))
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        q = self.slope_of_p(p)
+        return 0.5 * _xlogx(2 * q) - q
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        s = np.exp(t)
+        low = (v < s.astype(v.dtype)[:, None]).astype(v.dtype)
+        high = 1 - low
+        P = row_dot(v, low) / (2 * s)
+        C = row_dot(1 / v, high) * (s / 2)
+        return high.sum(axis=-1), P, C, P + C
+
+    def select(self, v: Array, t: Array) -> Array:
+        half = (0.5 * np.exp(-t)).astype(v.dtype)[:, None]
+        upper = (0.5 * np.exp(t)).astype(v.dtype)[:, None] / v
+        np.subtract(1, upper, out=upper)
+        np.maximum(upper, 0.5, out=upper)
+        v *= half
+        return np.minimum(v, upper, out=v)
+
+
+class _Sigmoid(_TwoSided):
+    name = "sigmoid"
+    # The model of `advance` is of third order here: the step after one of this size
+    # is below the last bit.
+    tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
+        np.dtype(np.float64): 5e-9,
+        np.dtype(np.float32): 4e-4,
+    }
+
+    def value(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        q = np.exp(-np.abs(t))
+        return np.where(t < 0, q, 1) / (1 + q)
+
+    def slope(self, t: ArrayLike) -> Array:
+        q = np.exp(-np.abs(as_real(t, "t")))
+        return q / np.square(1 + q)
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        size = np.abs(as_real(t, "t"))
+        return -size - 2 * np.log1p(np.exp(-size))
+
+    def inverse(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        with np.errstate(divide="ignore"):
+            return np.log(p) - np.log1p(-p)
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return p * (1 - p)
+
+    def potential(self, t: ArrayLike) -> Array:
+        return np.logaddexp(0, as_real(t, "t"))
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return _xlogx(p) + _xlogx(1 - p)
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        s = np.exp(t).astype(v.dtype)[:, None]
+        high = (v >= s).astype(v.dtype)
+        q = np.minimum(v, s)
+        q /= v + s
+        C = row_dot(q, high)
+        total = q.sum(axis=-1)
+        return high.sum(axis=-1), total - C, C, total - row_dot(q, q)
+
+    def select(self, v: Array, t: Array) -> Array:
+        # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
+        p = np.divide(np.exp(t).astype(v.dtype)[:, None], v, out=v)
+        p += 1
+        return np.divide(1, p, out=p)
+
+
+class _Clip(Curve):
+    name = "clip"
+    support = (0.0, 1.0)
+
+    def value(self, t: ArrayLike) -> Array:
+        return np.clip(as_real(t, "t"), 0, 1)
+
+    def complement(self, t: ArrayLike) -> Array:
+        return np.clip(1 - as_real(t, "t"), 0, 1)
+
+    def slope(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return ((t > 0) & (t < 1)).astype(t.dtype)
+
+    def inverse(self, p: ArrayLike) -> Array:
+        return _as_share(p) + 0
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        return self.slope(_as_share(p))
+
+    def potential(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return 0.5 * np.square(np.clip(t, 0, 1)) + np.maximum(t - 1, 0)
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        return 0.5 * np.square(_as_share(p))
+
+    # Between two breakpoints the excess is linear in t.
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        share = v - t[:, None].astype(v.dtype)
+        np.clip(share, 0, 1, out=share)
+        total = share.sum(axis=-1)
+        inner = ((share > 0) & (share < 1)).astype(v.dtype)
+        return total, total, total, inner.sum(axis=-1)
+
+    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+        total, _, _, W = moments
+        excess = total - k
+        return excess, t + excess / W
+
+
+class _Triangular(Curve):
+    name = "triangular"
+    support = (-1.0, 1.0)
+    origin = -1.0
+
+    def value(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        q = self.complement(np.abs(t))
+        return np.where(t < 0, q, 1 - q)
+
+    def complement(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        q = 0.5 * np.square(np.maximum(1 - np.abs(t), 0))
+        return np.where(t < 0, 1 - q, q)
+
+    def slope(self, t: ArrayLike) -> Array:
+        return np.maximum(1 - np.abs(as_real(t, "t")), 0)
+
+    def inverse(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return np.where(p < 0.5, -1, 1) * (1 - self.slope_of_p(p))
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return np.sqrt(2 * np.minimum(p, 1 - p))
+
+    def potential(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return self.slope(t) ** 3 / 6 + np.maximum(t, 0)
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        q = np.minimum(p, 1 - p)
+        return q * (np.sqrt(8 * q) / 3 - 1)
+
+    # With z = t + 1, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        z = v - t[:, None].astype(v.dtype)
+        high = (z > 1).astype(v.dtype)
+        slope = np.maximum(1 - np.abs(z - 1), 0)
+        total, C = row_dot(slope, slope), row_dot(slope * slope, high)
+        return high.sum(axis=-1), 0.5 * (total - C), 0.5 * C, slope.sum(axis=-1)
+
+    def select(self, v: Array, t: Array) -> Array:
+        v -= t[:, None].astype(v.dtype)
+        upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
+        return np.minimum(0.5 * np.square(np.maximum(v, 0)), upper)
+
+
+class Entmax(Curve):
+    r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.name = f"entmax({alpha:g})"
+        self._b = alpha - 1
+        self.support = (-1 / self._b, 0.0)
+        self.origin = self.support[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entmax) and other.alpha == self.alpha
+
+    def __hash__(self) -> int:
+        return hash((Entmax, self.alpha))
+
+    def _base(self, t: ArrayLike) -> Array:
+        """1 + b t within [0, 1]."""
+        return np.clip(1 + self._b * as_real(t, "t"), 0, 1)
+
+    def value(self, t: ArrayLike) -> Array:
+        return _power(self._base(t), 1 / self._b)
+
+    def complement(self, t: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            log = np.log1p(np.clip(self._b * as_real(t, "t"), -1, 0)) / self._b
+        return -np.expm1(log)
+
+    def slope(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        inner = (t > self.support[0]) & (t <= 0)
+        return np.where(inner, _power(self._base(t), 1 / self._b - 1), 0)
+
+    def inverse(self, p: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.expm1(self._b * np.log(_as_share(p))) / self._b
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return np.where((p > 0) & (p < 1), _power(p, 1 - self._b), 0)
+
+    def potential(self, t: ArrayLike) -> Array:
+        rest = np.maximum(as_real(t, "t"), 0)
+        return _power(self._base(t), 1 / self._b + 1) / self.alpha + rest
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return p * (self.inverse(p) - 1) / self.alpha
+
+    # With b = alpha - 1, the b-th power of the unsaturated sum is nearly linear in t
+    # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
+
+    def moments(self, v: Array, t: Array) -> Moments:
+        base = self._rise(v, t)
+        low = (base <= 1).astype(v.dtype)
+        base *= low
+        S = _power(base, 1 / self._b)
+        if self._b == 0.5:
+            W = base.sum(axis=-1)
+        else:
+            W = np.divide(S, base, out=base, where=base > 0).sum(axis=-1)
+        S = S.sum(axis=-1)
+        return v.shape[-1] - low.sum(axis=-1), S, S, W
+
+    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+        m, S, _, W = moments
+        gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
+        return m - k + S, t + gap * S / W
+
+    def select(self, v: Array, t: Array) -> Array:
+        base = self._rise(v, t)
+        return _power(np.minimum(base, 1, out=base), 1 / self._b)
+
+    def _rise(self, d: Array, t: Array) -> Array:
+        """1 + b (d - t + origin), at least 0."""
+        base = d - t[:, None].astype(d.dtype)
+        base *= self._b
+        return np.maximum(base, 0, out=base)
+
+
+class _Reflected(Curve):
+    def __init__(self, base: Curve) -> None:
+        self._base = base
+        self.name = f"{base.name}.reflected()"
+        low, high = base.support
+        self.support = (-high, -low)
+
+    def value(self, t: ArrayLike) -> Array:
+        return self._base.complement(-as_real(t, "t"))
+
+    def complement(self, t: ArrayLike) -> Array:
+        return self._base.value(-as_real(t, "t"))
+
+    def slope(self, t: ArrayLike) -> Array:
+        return self._base.slope(-as_real(t, "t"))
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        return self._base.log_slope(-as_real(t, "t"))
+
+    def inverse(self, p: ArrayLike) -> Array:
+        return -self._base.inverse(1 - _as_share(p))
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        return self._base.slope_of_p(1 - _as_share(p))
+
+    def potential(self, t: ArrayLike) -> Array:
+        t = as_real(t, "t")
+        return self._base.potential(-t) + t + self._base.regulariser(t.dtype.type(1))
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        whole = self._base.regulariser(p.dtype.type(1))
+        return self._base.regulariser(1 - p) - whole
+
+    def reflected(self) -> Curve:
+        return self._base
+
+
+class _Affine(Curve):
+    """f(c t + s)."""
+
+    def __init__(self, base: Curve, c: float, s: float) -> None:
+        if not 0 < c < math.inf:
+            raise ValueError(f"c must be finite and above 0, got {c}")
+        if not math.isfinite(s):
+            raise ValueError(f"c must be finite, got {-s}")
+        self._base, self._c, self._s = base, c, s
+        self.name = f"{base.name}({c:g} t + {s:g})"
+        low, high = base.support
+        self.support = ((low - s) / c, (high - s) / c)
+
+    def _inner(self, t: ArrayLike) -> Array:
+        return self._c * as_real(t, "t") + self._s
+
+    def value(self, t: ArrayLike) -> Array:
+        return self._base.value(self._inner(t))
+
+    def complement(self, t: ArrayLike) -> Array:
+        return self._base.complement(self._inner(t))
+
+    def slope(self, t: ArrayLike) -> Array:
+        return self._c * self._base.slope(self._inner(t))
+
+    def log_slope(self, t: ArrayLike) -> Array:
+        return math.log(self._c) + self._base.log_slope(self._inner(t))
+
+    def inverse(self, p: ArrayLike) -> Array:
+        return (self._base.inverse(p) - self._s) / self._c
+
+    def slope_of_p(self, p: ArrayLike) -> Array:
+        return self._c * self._base.slope_of_p(p)
+
+    def potential(self, t: ArrayLike) -> Array:
+        return self._base.potential(self._inner(t)) / self._c
+
+    def regulariser(self, p: ArrayLike) -> Array:
+        p = _as_share(p)
+        return (self._base.regulariser(p) - self._s * p) / self._c
+
+
+EXP: Curve = _Exp()
+LAPLACE: Curve = _Laplace()
+SIGMOID: Curve = _Sigmoid()
+CLIP: Curve = _Clip()
+TRIANGULAR: Curve = _Triangular()
+
+_NAMED = {c.name: c for c in (EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR)}
+
+
+def entmax(alpha: float) -> Curve:
+    r"""The curve of entmax: from `EXP` (alpha = 1) to `CLIP` shifted (alpha = 2).
+
+    With :math:`b=\alpha-1` it is :math:`f(t)=\min(1,[1+bt]_+^{1/b})`; its k = 1 case
+    is :math:`\alpha`-entmax.
+
+    Parameters
+    ----------
+    alpha : float
+        From 1 to 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `alpha` is not a real number in [1, 2].
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> stk.curves.entmax(1.5).value([-2.0, -1.0, 0.0, 1.0]).tolist()
+    [0.0, 0.25, 1.0, 1.0]
+    """
+    if isinstance(alpha, bool) or not isinstance(
+        alpha, (int, float, np.integer, np.floating)
+    ):
+        raise TypeError(f"alpha must be a real number, got {alpha!r}")
+    alpha = float(alpha)
+    if not 1 <= alpha <= 2:
+        raise ValueError(f"alpha must lie in [1, 2], got {alpha}")
+    return EXP if alpha == 1 else Entmax(alpha)
+
+
+def resolve(curve: str | Curve) -> Curve:
+    """The curve that a name stands for; a `Curve` stands for itself.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `curve` is neither, or is not a known name.
+    """
+    if isinstance(curve, Curve):
+        return curve
+    if not isinstance(curve, str):
+        raise TypeError(f"curve must be a name or a Curve, got {curve!r}")
+    if curve not in _NAMED:
+        known = ", ".join(map(repr, _NAMED))
+        raise ValueError(f"curve must be one of {known} or a Curve, got {curve!r}")
+    return _NAMED[curve]
+
+
+def _as_share(p: ArrayLike) -> Array:
+    """p as an array within [0, 1]."""
+    p = as_real(p, "p")
+    if not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"p must lie in [0, 1], got {p[~((p >= 0) & (p <= 1))][0]}")
+    return p
+
+
+def _xlogx(p: Array) -> Array:
+    return p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))
+
+
+def _exp(d: Array) -> Array:
+    """e^d in place, held within the range."""
+    reach = _REACH[d.dtype]
+    np.clip(d, -reach, reach, out=d)
+    return np.exp(d, out=d)
+
+
+def _power(base: Array, exponent: float) -> Array:
+    """base ** exponent for base in [0, 1]."""
+    if exponent == 2:
+        return np.square(base)
+    return np.power(base, exponent)
+
+
+def _bisect(curve: Curve, p: Array) -> Array:
+    """The inverse of a curve from its values, doubling a bracket and halving it."""
+    low, high = (np.full(p.shape, np.clip(end, -1, 1)) for end in curve.support)
+    for _ in range(1023):
+        short_low, short_high = curve.value(low) > p, curve.value(high) < p
+        if not (short_low.any() or short_high.any()):
+            break
+        low = np.where(short_low, 2 * low - 1, low)
+        high = np.where(short_high, 2 * high + 1, high)
+    for _ in range(1100):
+        middle = 0.5 * low + 0.5 * high
+        if np.all((middle == low) | (middle == high)):
+            break
+        below = curve.value(middle) < p
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    low = np.where(p <= 0, curve.support[0], high)
+    return np.where(p >= 1, curve.support[1], low).astype(p.dtype)

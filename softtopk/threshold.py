@@ -1,0 +1,421 @@
+r"""The threshold of a curve, and the smooth top-k selection that it defines.
+
+For a curve f (see `softtopk.curves`), scores :math:`x\in\mathbb{R}^n`, a temperature
+:math:`\tau` and a real budget :math:`0<k<n`,
+
+.. math:: \sum_i f\Bigl(\frac{x_i-\lambda}{\tau}\Bigr)=k,\qquad
+          p_i=f\Bigl(\frac{x_i-\lambda}{\tau}\Bigr)
+
+has a solution, and p is the same for every threshold :math:`\lambda` that solves it.
+With :math:`w_i=f'((x_i-\lambda)/\tau)` and :math:`W=\sum_i w_i`,
+
+.. math:: \frac{\partial\lambda}{\partial x_j}=\frac{w_j}{W},\quad
+          \frac{\partial p_i}{\partial x_j}
+            =\frac1\tau\Bigl(w_i\delta_{ij}-\frac{w_iw_j}{W}\Bigr),\quad
+          \frac{\partial p_i}{\partial k}=\frac{w_i}{W}.
+
+The solver keeps :math:`\lambda=a+\tau t` as an anchor a among the scores and an
+offset t, so that an offset common to all scores costs no accuracy.  It brackets t by
+order statistics, lets the curve propose steps, and bisects when a step leaves the
+bracket.  Derived in *selection/threshold* and *selection/derivatives*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import PIECE, Array, Rows, as_rows, check_temperature, row_dot
+from .curves import Curve, resolve
+from .linearize import Linearization, differentiable
+
+_BLOCK = 1 << 20  # bytes of rows to work on at a time
+_PATIENCE = 12  # evaluations after which every second step halves the bracket
+_LIMIT = 400
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Shares and thresholds of rows: ``lambda = anchor + temperature * offset``.
+
+    Attributes
+    ----------
+    p : (R, n) array
+    anchor, offset : (R,) float64 arrays
+        The offset is +inf where k = 0 and -inf where k takes all finite entries.
+    """
+
+    p: Array
+    anchor: Array
+    offset: Array
+
+
+def soft_topk_rule(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `soft_topk`."""
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    with np.errstate(all="ignore"):
+        found = solve(curve, rows, tau)
+        w, shares = _slopes(curve, rows, found, tau)
+    pivot = shares.argmax(axis=-1)[:, None]
+
+    def product(t: Array) -> Array:
+        # Centred where most of the weight is, constants cancel exactly.
+        t = t - np.take_along_axis(t, pivot, axis=-1)
+        t -= row_dot(shares, t)[:, None]
+        t *= w
+        return t
+
+    return Linearization(
+        rows.expand(found.p), rows, product, product, dk=rows.expand(shares)
+    )
+
+
+@differentiable(soft_topk_rule)
+def soft_topk(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Smooth top-k selection: shares in [0, 1] that sum to k.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.  An entry of -inf gets share 0.
+    k : array_like
+        Budget, a real number or an array that broadcasts against `x` without
+        `axis`; 0 <= k <= the number of finite entries.  At 0 and at that number
+        the shares are exactly 0 and 1.
+    curve : str or Curve
+        "exp", "laplace", "sigmoid", "clip", "triangular", or a curve from
+        `softtopk.curves`, or one of your own.
+    temperature : float
+        :math:`\tau>0`; as it falls the shares approach `top_k`.
+    axis : int
+        The axis along which the shares sum to k.
+    where : array_like of bool, optional
+        Entries that take part; the others get share 0.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x` (float32 if `x` is float32 or float16, else float64).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    threshold : the threshold behind it.
+    top_k : its limit at temperature 0.
+
+    Notes
+    -----
+    O(n) per row: one selection of the k-th largest score, one pass of the curve's
+    function, and a few evaluations.  p is right to a few units in the last place,
+    at any scale and offset of the scores.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> stk.soft_topk([3.0, 1.0, 0.0, 0.0], 2).round(4).tolist()
+    [0.9455, 0.5975, 0.2285, 0.2285]
+    >>> stk.soft_topk([3.0, 1.0, 0.0, 0.0], 2, temperature=0.01).round(4).tolist()
+    [1.0, 1.0, 0.0, 0.0]
+    >>> stk.soft_topk([[1.0, 2.0], [3.0, 4.0]], [0.5, 1.5], "exp").sum(axis=1).tolist()
+    [0.5, 1.5]
+    """
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    with np.errstate(all="ignore"):
+        return rows.expand(solve(curve, rows, tau).p)
+
+
+def threshold_rule(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `threshold`."""
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    with np.errstate(all="ignore"):
+        found = solve(curve, rows, tau)
+        w, shares = _slopes(curve, rows, found, tau)
+        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
+        dk = (-1 / w.sum(axis=-1)).astype(rows.x.dtype)
+    return Linearization(
+        rows.reduce(value),
+        rows,
+        lambda t: row_dot(shares, t),
+        lambda g: shares * g[:, None],
+        reduces=True,
+        dk=rows.reduce(dk),
+    )
+
+
+@differentiable(threshold_rule)
+def threshold(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The threshold :math:`\lambda` of `soft_topk`, in the units of the scores.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array or scalar
+        One number per row, of the shape of `x` without `axis`: the rounded sum of
+        anchor and offset.  Where :math:`\lambda` is not unique (the clip curve when
+        the gap after the k-th score exceeds the temperature), the middle of its
+        interval.  At k = 0 it is +inf, and -inf where k takes all finite entries.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_topk`.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> float(stk.threshold([5.0, 0.0], 1, "clip"))
+    2.0
+    >>> round(float(stk.threshold([1.0, 0.0], 1, "exp")), 6)  # log(1 + e)
+    1.313262
+    """
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    with np.errstate(all="ignore"):
+        found = solve(curve, rows, tau)
+        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
+    return rows.reduce(value)
+
+
+def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
+    """Solve every row.
+
+    Parameters
+    ----------
+    curve : Curve
+    rows : Rows
+        From `as_rows`, with a budget.
+    temperature : float
+
+    Returns
+    -------
+    Solution
+    """
+    x, k = rows.x, rows.k
+    free = (k > 0) & (k < rows.count)
+    if free.all():
+        found = _solve_free(curve, x, k, temperature)
+    else:
+        found = Solution(
+            np.where((k > 0)[:, None], x > -np.inf, False).astype(x.dtype),
+            np.zeros(len(x)),
+            np.where(k > 0, -np.inf, np.inf),
+        )
+        part = _solve_free(curve, x[free], k[free], temperature)
+        found.p[free] = part.p
+        found.anchor[free], found.offset[free] = part.anchor, part.offset
+    if (rows.count < x.shape[-1]).any():
+        found.p[x == -np.inf] = 0
+    return found
+
+
+def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
+    """Solve rows with 0 < k < n, some at a time so that they stay in the cache."""
+    R, n = x.shape
+    found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
+    step = 1 if n > PIECE else max(1, _BLOCK // (n * x.itemsize))
+    for i in range(0, R, step):
+        block = slice(i, i + step)
+        _solve_block(curve, x[block], k[block], tau, found, block)
+    return found
+
+
+def _solve_block(
+    curve: Curve, x: Array, k: Array, tau: float, found: Solution, block: slice
+) -> None:
+    """Solve the rows x and write them to their place in `found`.
+
+    A row longer than `PIECE` comes alone and is folded into several lines, filled up
+    with -inf, whose sums are added.
+    """
+    n = x.shape[-1]
+    upper, lower = order_pair(x, k)
+    anchor = _anchor(curve, upper, lower)
+    lines = -(-n // PIECE)
+    width = -(-n // lines)
+    d = np.empty((len(x) * lines, width), x.dtype)
+    flat = d.reshape(len(x), -1)
+    flat[:, n:] = -np.inf
+    np.subtract(x, anchor[:, None], out=flat[:, :n])
+    if tau != 1:
+        d /= x.dtype.type(tau)
+    low, high = _bracket(
+        curve, (upper - anchor) / tau, (lower - anchor) / tau, k, n
+    )
+    v = curve.prepare(d)
+    t = _root(curve, v, k, low + curve.origin, high + curve.origin)
+    p = curve.select(v, t).reshape(len(x), -1)
+    found.p[block] = p[:, :n]
+    found.anchor[block] = anchor
+    found.offset[block] = t - curve.origin
+
+
+def order_pair(x: Array, k: Array) -> tuple[Array, Array]:
+    """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
+
+    For a whole k they are the last score above the gap and the first one below it;
+    else they are the same.
+    """
+    upper, lower = np.ceil(k).astype(int), np.floor(k).astype(int) + 1
+    n = x.shape[-1]
+    first = n - int(upper[0])
+    if not (upper == upper[0]).all():
+        ordered = np.sort(x, axis=-1)
+        pick = np.stack([n - upper, n - lower], axis=-1)
+        pair = np.take_along_axis(ordered, pick, axis=-1).astype(np.float64)
+        return pair[:, 0], pair[:, 1]
+    ordered = np.partition(x, first, axis=-1)
+    top = ordered[:, first].astype(np.float64)
+    whole = lower > upper
+    if not whole.any():
+        return top, top
+    return top, np.where(whole, ordered[:, :first].max(axis=-1), top)
+
+
+def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
+    """A number near the threshold.
+
+    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+    reaches 0 but not 1 just below the J-th; else it lies between them.
+    """
+    zero, one = map(math.isfinite, curve.support)
+    if one and not zero:
+        return upper
+    if zero and not one:
+        return lower
+    return 0.5 * upper + 0.5 * lower
+
+
+def _bracket(
+    curve: Curve, upper: Array, lower: Array, k: Array, n: int
+) -> tuple[Array, Array]:
+    r"""Bounds of the offset from the K-th and J-th largest entry of d.
+
+    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
+    most 1 above and at least 0 below; widened for rounding.
+    """
+    K, J = np.ceil(k), np.floor(k) + 1
+    tiny = np.finfo(np.float64).tiny
+    left = curve.inverse(k / J)
+    right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
+    low = lower - left - (1 + 0.5 * np.abs(left))
+    high = upper - right + (1 + 0.5 * np.abs(right))
+    return np.maximum(low, -1e300), np.minimum(high, 1e300)
+
+
+def _start(curve: Curve) -> float:
+    """An offset that splits a gap in the scores evenly."""
+    low, high = (end - curve.origin for end in curve.support)
+    if math.isfinite(low) and math.isfinite(high):
+        return -0.5 * low - 0.5 * high
+    if math.isfinite(high):
+        return -high
+    return -low if math.isfinite(low) else 0.0
+
+
+def _root(curve: Curve, v: Array, k: Array, low: Array, high: Array) -> Array:
+    """The offset of each row: the curve's steps, kept inside a bracket."""
+    tolerance = curve.tolerance[v.dtype]
+    t = np.clip(_start(curve), low, high)
+    done = np.zeros(t.shape, bool)
+    for count in range(_LIMIT):
+        excess, step = curve.advance(t, _moments(curve, v, t), k)
+        low = np.where(excess >= 0, t, low)
+        high = np.where(excess <= 0, t, high)
+        size = tolerance * (1 + np.abs(t))
+        inside = (step > low) & (step < high)
+        if count > _PATIENCE and count % 2:
+            inside[:] = False
+        keep = inside | (np.abs(step - t) <= size)
+        step = np.where(keep, step, 0.5 * low + 0.5 * high)
+        new = np.where(done, t, step)
+        done |= np.abs(new - t) <= size
+        t = new
+        if done.all():
+            break
+    return t
+
+
+def _moments(curve: Curve, v: Array, t: Array) -> tuple[Array, ...]:
+    """The curve's sums for each row; those of a folded row are added."""
+    if len(v) == len(t):
+        return tuple(np.asarray(m, np.float64) for m in curve.moments(v, t))
+    chunk = max(1, _BLOCK // 2 // (v.shape[1] * v.itemsize))
+    parts = [curve.moments(v[i : i + chunk], t) for i in range(0, len(v), chunk)]
+    return tuple(
+        np.concatenate(part).sum(keepdims=True, dtype=np.float64)
+        for part in zip(*parts, strict=True)
+    )
+
+
+def _slopes(
+    curve: Curve, rows: Rows, found: Solution, tau: float
+) -> tuple[Array, Array]:
+    """f' / temperature at every entry, and its share w / W of the row's sum.
+
+    Where the slopes underflow the shares come from their logarithms; where all of
+    them vanish the shares are 0.
+    """
+    dtype = rows.x.dtype
+    u = rows.x - found.anchor[:, None].astype(dtype)
+    u /= dtype.type(tau)
+    u -= found.offset[:, None].astype(dtype)
+    w = curve.slope(u)
+    w[~np.isfinite(u)] = 0
+    W = w.sum(axis=-1)
+    shares = w / np.where(W > 0, W, 1)[:, None]
+    faint = W < np.sqrt(np.finfo(dtype).tiny)
+    if faint.any():
+        log = curve.log_slope(u[faint])
+        top = log.max(axis=-1, keepdims=True)
+        weight = np.where(top > -np.inf, np.exp(log - top), 0)
+        total = weight.sum(axis=-1, keepdims=True)
+        shares[faint] = weight / np.where(total > 0, total, 1)
+    w /= dtype.type(tau)
+    return w, shares

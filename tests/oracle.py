@@ -1,0 +1,188 @@
+r"""A slow and independent reference: 50 digits, mpmath, no import from softtopk.
+
+Scores arrive as floats and are taken as the exact numbers they are.  The threshold
+is bracketed, found by the Illinois form of regula falsi, and certified by a change of
+sign within 40 digits.  Curves and slopes are written down anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mpmath import mp, mpf
+
+DIGITS = 50
+
+
+def _exp(t):
+    return mp.exp(t) if t < 0 else mpf(1)
+
+
+def _laplace(t):
+    return mp.exp(t) / 2 if t < 0 else 1 - mp.exp(-t) / 2
+
+
+def _sigmoid(t):
+    return 1 / (1 + mp.exp(-t))
+
+
+def _clip(t):
+    return min(mpf(1), max(mpf(0), t))
+
+
+def _triangular(t):
+    if t <= -1:
+        return mpf(0)
+    if t >= 1:
+        return mpf(1)
+    return (1 + t) ** 2 / 2 if t < 0 else 1 - (1 - t) ** 2 / 2
+
+
+def _entmax(alpha):
+    b = mpf(alpha) - 1
+
+    def f(t):
+        if t >= 0:
+            return mpf(1)
+        return (1 + b * t) ** (1 / b) if 1 + b * t > 0 else mpf(0)
+
+    return f
+
+
+def _slope_exp(t):
+    return mp.exp(t) if t <= 0 else mpf(0)
+
+
+def _slope_laplace(t):
+    return mp.exp(-abs(t)) / 2
+
+
+def _slope_sigmoid(t):
+    return 1 / (2 * mp.cosh(t / 2)) ** 2
+
+
+def _slope_clip(t):
+    return mpf(1) if 0 < t < 1 else mpf(0)
+
+
+def _slope_triangular(t):
+    return max(mpf(0), 1 - abs(t))
+
+
+def _slope_entmax(alpha):
+    b = mpf(alpha) - 1
+
+    def slope(t):
+        return (1 + b * t) ** (1 / b - 1) if -1 < b * t <= 0 else mpf(0)
+
+    return slope
+
+
+CURVES: dict[str, tuple[Callable, Callable]] = {
+    "exp": (_exp, _slope_exp),
+    "laplace": (_laplace, _slope_laplace),
+    "sigmoid": (_sigmoid, _slope_sigmoid),
+    "clip": (_clip, _slope_clip),
+    "triangular": (_triangular, _slope_triangular),
+}
+
+
+def curve(name: str, alpha: float | None = None) -> tuple[Callable, Callable]:
+    """The reference curve and its slope; ``name="entmax"`` takes an alpha."""
+    if name == "entmax":
+        return _entmax(alpha), _slope_entmax(alpha)
+    return CURVES[name]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Threshold (in units of the scores), shares and slopes of one row."""
+
+    threshold: mpf
+    p: list
+    w: list
+    temperature: mpf
+    digits: int
+
+    def vjp(self, g) -> list:
+        """J^T g with J = (diag(w) - w w^T / W) / temperature."""
+        with mp.workdps(self.digits):
+            total = mp.fsum(self.w)
+            if total == 0:
+                return [mpf(0)] * len(self.w)
+            g = [mpf(float(v)) for v in g]
+            mean = mp.fsum(a * b for a, b in zip(self.w, g, strict=True)) / total
+            return [
+                a * (b - mean) / self.temperature
+                for a, b in zip(self.w, g, strict=True)
+            ]
+
+    def shares(self) -> list:
+        """w / W."""
+        with mp.workdps(self.digits):
+            total = mp.fsum(self.w)
+            return [a / total for a in self.w]
+
+
+def solve(x, k, f, slope, temperature=1.0) -> Reference:
+    """Solve sum f((x - l) / temperature) = k for one row of floats."""
+    values = [float(v) for v in x]
+    finite = [v for v in values if v != -math.inf]
+    tau = float(temperature)
+    size = max(1.0, *(abs(v) / tau for v in finite)) if tau > 1e-300 else 1e308
+    digits = DIGITS + math.ceil(math.log10(min(size, 1e308)))
+    with mp.workdps(digits):
+        tau, k = mpf(tau), mpf(float(k))
+        scaled = sorted((mpf(v) / tau for v in finite), reverse=True)
+
+        def excess(t):
+            return mp.fsum(f(v - t) for v in scaled) - k
+
+        t = _illinois(excess, scaled, k)
+        p, w = [], []
+        for v in values:
+            u = mpf(v) / tau - t
+            p.append(mpf(0) if v == -math.inf else f(u))
+            w.append(mpf(0) if v == -math.inf else slope(u))
+        return Reference(t * tau, p, w, tau, digits)
+
+
+def _illinois(excess, scaled, k):
+    """A root of a nonincreasing function near the k-th largest score."""
+    place = int(mp.ceil(k)) - 1
+    low = high = scaled[place]
+    width = mpf(1)
+    while excess(low) < 0:
+        low -= width
+        width *= 2
+    width = mpf(1)
+    while excess(high) > 0:
+        high += width
+        width *= 2
+    at_low, at_high = excess(low), excess(high)
+    if at_low == 0 or at_high == 0:
+        return low if at_low == 0 else high
+    side = 0
+    for count in range(600):
+        t = high - at_high * (high - low) / (at_high - at_low)
+        if count % 5 == 4:
+            t = (low + high) / 2
+        value = excess(t)
+        if value == 0:
+            return t
+        if value > 0:
+            low, at_low = t, value
+            at_high = at_high / 2 if side == 1 else at_high
+            side = 1
+        else:
+            high, at_high = t, value
+            at_low = at_low / 2 if side == -1 else at_low
+            side = -1
+        if high - low < mpf(10) ** -40:
+            return (low + high) / 2
+        near = mpf(10) ** -41
+        if abs(value) < mpf(10) ** -42 * k and excess(t - near) > 0 > excess(t + near):
+            return t
+    raise AssertionError("the reference did not converge")
