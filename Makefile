@@ -46,6 +46,7 @@ bench: $(STAMP) ## ratios to NumPy's sort, partition and softmax
 	$(BIN)/python benchmarks/bench.py
 
 refresh: $(STAMP) ## run every notebook again and store its outputs (a fixed point)
+	$(BIN)/python tools/picture.py
 	$(BIN)/python tools/refresh.py
 
 serve: book ## read the book at http://localhost:8000

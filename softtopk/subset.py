@@ -31,7 +31,7 @@ class _Nodes:
     """
 
     half: Array  # cos^2(t/2)
-    chord: Array  # |e^{it} - 1|^2 = 4 sin^2(t/2)
+    chord: Array  # c = |e^{it} - 1|^2 = 4 sin^2(t/2)
     sine: Array  # sin t
     weight: Array  # 2 phi(t) e^{-ikt} / (N P(S = k)), complex
 
@@ -54,7 +54,7 @@ class _Block:
         `plain` and `skewed` have shape ``(M, R)``, the result ``(n, R)``.
         """
         if self.split is None:
-            return _spread(self.variance, self.skew, self.nodes, plain, skewed, power)
+            return _spread(self.skew, self.nodes, plain, skewed, power)
         loud, degree = self.split
         # 1/(1-cv)^power = sum_j binom(j+power-1, j) (cv)^j, power in {1, 2}
         j = np.arange(degree)[:, None, None]
@@ -66,7 +66,7 @@ class _Block:
         out *= self.skew
         out += _horner(a, self.variance)
         out[loud] = _spread(
-            self.variance[loud], self.skew[loud], self.nodes, plain, skewed, power
+            self.skew[loud], self.nodes, plain, skewed, power
         )
         return out
 
@@ -74,10 +74,9 @@ class _Block:
         """``sum_i values_i / d_il`` and ``sum_i values_i skew_i / d_il``, (M, R)."""
         skewed = values * self.skew
         if self.split is None:
-            return _gather(self.variance, self.skew, self.nodes, values, skewed)
+            return _gather(self.skew, self.nodes, values, skewed)
         loud, degree = self.split
         a, b = _gather(
-            self.variance[loud],
             self.skew[loud],
             self.nodes,
             values[loud],
@@ -137,13 +136,17 @@ class _Block:
 
 
 def _spread(
-    v: Array, u: Array, nodes: _Nodes, plain: Array, skewed: Array, power: int
+    u: Array, nodes: _Nodes, plain: Array, skewed: Array, power: int
 ) -> Array:
-    dtype = v.dtype
-    a, b = np.zeros_like(v), np.zeros_like(v)
-    term = np.empty_like(v)
+    dtype = u.dtype
+    scale = (4 / nodes.chord) ** power
+    a, b = np.zeros_like(u), np.zeros_like(u)
+    term = np.empty_like(u)
     for d, x, y in zip(
-        _factors(v, u, nodes), plain.astype(dtype), skewed.astype(dtype), strict=True
+        _factors(u, nodes),
+        (scale * plain).astype(dtype),
+        (scale * skewed).astype(dtype),
+        strict=True,
     ):
         if power == 2:
             d *= d
@@ -155,26 +158,26 @@ def _spread(
 
 
 def _gather(
-    v: Array, u: Array, nodes: _Nodes, values: Array, skewed: Array
+    u: Array, nodes: _Nodes, values: Array, skewed: Array
 ) -> tuple[Array, Array]:
-    a = np.empty(nodes.chord.shape)
-    b = np.empty(nodes.chord.shape)
-    for i, d in enumerate(_factors(v, u, nodes)):
+    scale = 4 / nodes.chord
+    a, b = np.empty(scale.shape), np.empty(scale.shape)
+    for i, d in enumerate(_factors(u, nodes)):
         np.reciprocal(d, out=d)
         a[i] = np.einsum("ij,ij->j", values, d)
         b[i] = np.einsum("ij,ij->j", skewed, d)
-    return a, b
+    return scale * a, scale * b
 
 
-def _factors(v: Array, u: Array, nodes: _Nodes) -> Iterator[Array]:
-    """d_l = |1 - pi + pi e^{it_l}|^2 node by node, in one array that is reused."""
-    four, square = 4 * v, u * u
-    d = np.empty_like(v)
-    for half in nodes.half.astype(v.dtype):
-        # 1 - c v without its cancellation at v = 1/4, t = pi
-        np.multiply(four, half, out=d)
-        d += square
-        yield d
+def _factors(u: Array, nodes: _Nodes) -> Iterator[Array]:
+    """4 d_l / c_l = u^2 + cot^2(t_l/2) node by node, in one array that is reused.
+
+    A sum of positive terms: 1 - c v itself cancels where v = 1/4 and t is near pi.
+    """
+    square = u * u
+    d = np.empty_like(u)
+    for cot in (4 * nodes.half / nodes.chord).astype(u.dtype):
+        yield np.add(square, cot, out=d)
 
 
 def _horner(coefficients: Array, v: Array) -> Array:
@@ -273,26 +276,39 @@ def _weights(
     points, used = _plan(total, square, k, count, eps)
     depth = int(used.max())
     index = np.arange(1, depth + 1)[:, None]
-    index = np.where(index <= used, index, 0)
-    angle = index * (np.pi / points)  # t/2
-    cosine, sine = np.cos(angle), np.sin(angle)
-    half, chord, sine = cosine * cosine, 4 * sine * sine, 2 * sine * cosine
+    live = index <= used
+    angle = np.where(live, index, 1) * (np.pi / points)  # t/2
+    near = angle <= np.pi / 4
+    # the smaller of the two squares is accurate, and their rounded sum is exactly 1
+    square = np.where(near, np.sin(angle), np.cos(angle)) ** 2
+    half = np.where(near, 1 - square, square)
+    far = np.where(near, square, 1 - square)
+    chord, sine = 4 * far, np.sin(2 * angle)
 
     # quiet entries (small variance) enter log phi through power sums of v, the
-    # others as factors
+    # others as factors, in pairs: z_i z_j = e^{it} (half - far u_i u_j
+    # + i sine (u_i + u_j)/2)
+    loud = None
     if n <= _SHORT:
         edge = _FACTOR
-        loud = None
+        quiet = _paired(variance) <= edge
+        # a pair is quiet if both its entries are
+        pairs = quiet.all(0)
+        quiet = np.concatenate((pairs, pairs))[:n]
+        factor = _paired(skew, -1.0)
     else:
         edge = min(max(float(total[0]) / (n / 32 + 512), _FACTOR), 0.25)
-        loud = np.flatnonzero(variance[:, 0] > edge)
+        quiet = variance <= edge
+        loud = np.flatnonzero(~quiet)
+        factor = _paired(skew[loud], -1.0)
+        pairs = np.zeros(factor.shape[1:], bool)
     degree = _degree(float(total.min()), edge, eps)
-    quiet = (variance <= edge).astype(dtype)
+    selected = np.count_nonzero(quiet & (skew >= 0), axis=0) + (~pairs).sum(0)
+    quiet = quiet.astype(dtype)
     lean = np.minimum(pi, rest)
     np.copysign(lean, -skew, out=lean)  # pi - round(pi)
     lean *= quiet
     offset = lean.sum(0).astype(np.float64)
-    selected = np.count_nonzero((quiet > 0) & (skew >= 0), axis=0)
     moments = np.empty((2, degree, k.size))
     power = variance * quiet
     for j in range(degree):
@@ -310,24 +326,32 @@ def _weights(
         b = ((4 * j + 2) * b - 2 * sine * a) / (j + 1)
         a = a * chord
     size = np.exp(size)
-    size[index == 0] = 0
+    size[~live] = 0
     phi = size * np.cos(phase) + 1j * (size * np.sin(phase))
 
-    if loud is None:
-        factor = pi * (1 - quiet)
-    else:
-        factor = pi[loud]
-    lopsided = 2 * factor - 1
-    z = np.empty(factor.shape, np.result_type(dtype, 1j))
-    real = np.empty_like(factor)
-    for i, (h, s) in enumerate(zip(half.astype(dtype), sine.astype(dtype), strict=True)):
-        np.multiply(factor, 2 * h, out=real)
-        np.subtract(real, lopsided, out=z.real)
-        np.multiply(factor, s, out=z.imag)
+    plain = factor[0] * factor[1]
+    plain[pairs] = -1
+    skewed = (factor[0] + factor[1]) / 2
+    skewed[pairs] = 0
+    z = np.empty(plain.shape, np.result_type(dtype, 1j))
+    real = np.empty_like(plain)
+    columns = (half.astype(dtype), far.astype(dtype), sine.astype(dtype))
+    for i, (h, f, g) in enumerate(zip(*columns, strict=True)):
+        np.multiply(plain, f, out=real)
+        np.subtract(h, real, out=z.real)
+        np.multiply(skewed, g, out=z.imag)
         phi[i] *= np.multiply.reduce(z, axis=0)
     mass = 1 + 2 * phi.real.sum(0)
     nodes = _Nodes(half, chord, sine, 2 * phi / mass)
     return nodes, mass / points, None if loud is None else (loud, degree)
+
+
+def _paired(values: Array, fill: float = 0.0) -> Array:
+    """Halves of axis 0 side by side, ``(2, ceil(n/2), R)``."""
+    n, width = values.shape
+    if n % 2:
+        values = np.concatenate((values, np.full((1, width), fill, values.dtype)))
+    return values.reshape(2, -1, width)
 
 
 def _plan(

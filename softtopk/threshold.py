@@ -276,7 +276,7 @@ def _solve_block(
     """
     n = x.shape[-1]
     upper, lower = order_pair(x, k)
-    anchor = _anchor(curve, upper, lower)
+    anchor = _anchor(curve, upper, lower).astype(x.dtype)
     lines = -(-n // PIECE)
     width = -(-n // lines)
     d = np.empty((len(x) * lines, width), x.dtype)
@@ -403,7 +403,7 @@ def _slopes(
     them vanish the shares are 0.
     """
     dtype = rows.x.dtype
-    u = rows.x - found.anchor[:, None].astype(dtype)
+    u = rows.x - found.anchor[:, None].astype(dtype)  # exact: a score or a midpoint
     u /= dtype.type(tau)
     u -= found.offset[:, None].astype(dtype)
     w = curve.slope(u)

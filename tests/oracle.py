@@ -132,7 +132,7 @@ def solve(x, k, f, slope, temperature=1.0) -> Reference:
     finite = [v for v in values if v != -math.inf]
     tau = float(temperature)
     size = max(1.0, *(abs(v) / tau for v in finite)) if tau > 1e-300 else 1e308
-    digits = DIGITS + math.ceil(math.log10(min(size, 1e308)))
+    digits = DIGITS + math.ceil(math.log10(min(size, 1e308))) + _gap_digits(finite, k, tau)
     with mp.workdps(digits):
         tau, k = mpf(tau), mpf(float(k))
         scaled = sorted((mpf(v) / tau for v in finite), reverse=True)
@@ -147,6 +147,13 @@ def solve(x, k, f, slope, temperature=1.0) -> Reference:
             p.append(mpf(0) if v == -math.inf else f(u))
             w.append(mpf(0) if v == -math.inf else slope(u))
         return Reference(t * tau, p, w, tau, digits)
+
+
+def _gap_digits(finite, k, tau):
+    """Digits in which a gap after the k-th score hides the excess, at most 100."""
+    ordered = sorted(finite, reverse=True)
+    upper, lower = ordered[math.ceil(k) - 1], ordered[math.floor(k)]
+    return math.ceil(min(230.0, (upper / 2 - lower / 2) / tau) / math.log(10))
 
 
 def _illinois(excess, scaled, k):

@@ -33,6 +33,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -99,9 +100,16 @@ class Ledger:
         yield from self.claims
         yield from self.results
 
-    def get(self, claim_id: str) -> Claim | None:
-        """Return the claim with this id, or None."""
-        return next((row for row in self if row.id == claim_id), None)
+    @cached_property
+    def by_id(self) -> dict[str, Claim]:
+        """Every claim and result under its id."""
+        return {row.id: row for row in self}
+
+    @cached_property
+    def names(self) -> re.Pattern[str]:
+        """Finds the ids that a text names."""
+        ids = "|".join(map(re.escape, sorted(self.by_id, key=len, reverse=True)))
+        return re.compile(rf"(?<![\w-])({ids})(?![\w-])")
 
     def check_document(self, row: Claim) -> str:
         """Document name of the notebook that checks a claim."""
@@ -202,7 +210,7 @@ class ClaimDomain(Domain):
         contnode: nodes.Element,
     ) -> nodes.reference | None:
         """Turn a pending reference into a link, or None when there is no target."""
-        row = get_ledger(env).get(target)
+        row = get_ledger(env).by_id.get(target)
         if row is None:
             return None
         if typ == "row":
@@ -260,16 +268,20 @@ def _xref(typ: str, row: Claim, *children: nodes.Node) -> addnodes.pending_xref:
 # --- Pieces of text ------------------------------------------------------------------
 
 
-def typeset(text: str) -> list[nodes.Node]:
-    """Inline nodes of a text with ``$mathematics$`` and ```code```."""
+def typeset(text: str, ledger: Ledger) -> list[nodes.Node]:
+    """Inline nodes of a text with ``$mathematics$``, ```code``` and ids of claims."""
     parts: list[nodes.Node] = []
     for part in re.split(r"(\$[^$]+\$|`[^`]+`)", text):
-        if part.startswith("$") and part.endswith("$") and len(part) > 2:
+        if part[:1] == part[-1:] == "$":
             parts.append(nodes.math(part[1:-1], part[1:-1]))
-        elif part.startswith("`") and part.endswith("`") and len(part) > 2:
+        elif part[:1] == part[-1:] == "`":
             parts.append(nodes.literal(part[1:-1], part[1:-1]))
-        elif part:
-            parts.append(nodes.Text(part))
+        else:
+            for place, words in enumerate(ledger.names.split(part)):
+                if place % 2:
+                    parts.append(_xref("row", ledger.by_id[words], nodes.Text(words)))
+                elif words:
+                    parts.append(nodes.Text(words))
     return parts
 
 
@@ -308,16 +320,18 @@ def statement_nodes(ledger: Ledger, row: Claim, origin: bool) -> list[nodes.Node
             nodes.paragraph(
                 "",
                 "",
-                nodes.strong("", "", *typeset(row.section)),
+                nodes.strong("", "", *typeset(row.section, ledger)),
                 classes=["claim-name"],
             )
         )
     parts.append(
-        nodes.paragraph("", "", *typeset(row.statement), classes=["claim-statement"])
+        nodes.paragraph(
+            "", "", *typeset(row.statement, ledger), classes=["claim-statement"]
+        )
     )
     if row.note:
         parts.append(
-            nodes.paragraph("", "", *typeset(row.note), classes=["claim-note"])
+            nodes.paragraph("", "", *typeset(row.note, ledger), classes=["claim-note"])
         )
     if origin and "url" in source:
         line = nodes.paragraph("", "", source_link(source), classes=["claim-source"])
@@ -351,7 +365,7 @@ class ClaimRole(_WithLedger, SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Return the link, or a warning for an unknown id."""
-        row = self.ledger.get(self.text.strip())
+        row = self.ledger.by_id.get(self.text.strip())
         if row is None:
             logger.warning("unknown claim %r", self.text, location=self.get_location())
             return [nodes.literal(self.text, self.text)], []
@@ -371,7 +385,7 @@ class ClaimDirective(_WithLedger, SphinxDirective):
         """Return the list; unknown ids are warnings."""
         items = nodes.bullet_list(classes=["claim-list"])
         for claim_id in self.arguments[0].split():
-            row = self.ledger.get(claim_id)
+            row = self.ledger.by_id.get(claim_id)
             if row is None:
                 logger.warning(
                     "unknown claim %r", claim_id, location=self.get_location()
@@ -442,13 +456,10 @@ class LedgerDirective(_WithLedger, SphinxDirective):
         check = nodes.paragraph()
         check += _xref("check", row) if row.check else nodes.Text("unchecked")
         readers = claim_readers("", claim=row.id)
-        for role, children in (
-            ("rowheader", [nodes.paragraph("", "", here)]),
-            ("cell", statement),
-            ("cell", [nodes.paragraph("", "", badge(row.verdict))]),
-            ("cell", [check, readers]),
-        ):
-            line += ledger_cell("", *children, role=role)
+        head = nodes.paragraph("", "", here, nodes.Text(" "), badge(row.verdict))
+        line += ledger_cell("", head, role="rowheader")
+        line += ledger_cell("", *statement, role="cell")
+        line += ledger_cell("", check, readers, role="cell")
         return line
 
 
@@ -560,7 +571,7 @@ def _mark_checks(app: Sphinx, doctree: nodes.document) -> None:
             )
         rows = []
         for claim_id in ids:
-            row = ledger.get(claim_id)
+            row = ledger.by_id.get(claim_id)
             if row is None:
                 logger.warning("tag of unknown claim %r", claim_id, location=cell)
             elif called.get(claim_id) != row.verdict:
@@ -614,7 +625,7 @@ def _name_readers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 # --- Output --------------------------------------------------------------------------
 
-HEADINGS = ("Claim", "Statement", "Verdict", "Check")
+HEADINGS = ("Claim", "Statement", "Check")
 
 
 def _visit_table(self: Any, node: ledger_table) -> None:

@@ -86,6 +86,7 @@
     for (const [name, control] of Object.entries(fields))
       control.value = query.get(name) ?? "";
     show();
+    if (location.search) form.scrollIntoView();
     revealTarget();
   }
 

@@ -28,7 +28,7 @@
   function content(target) {
     if (!target) return [];
     if (target.matches("tr"))
-      return [...target.querySelectorAll(".claim-id, .claim-badge, td:nth-child(2) > p")];
+      return [...target.querySelectorAll("th > p, td:nth-child(2) > p")];
     if (target.matches("dt")) return [target, target.nextElementSibling];
     const shown = "div.math, div.proof, div.exercise, figure, .citation, aside.footnote";
     if (target.matches(shown)) return [target];

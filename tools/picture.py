@@ -1,0 +1,54 @@
+"""Draw the picture of the landing page: hard top-k melts as the temperature rises.
+
+Usage: python tools/picture.py, which writes book/_static/melting.png.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import softtopk as stk
+from softtopk import figures
+
+TARGET = Path(__file__).resolve().parent.parent / "book" / "_static" / "melting.png"
+SCORES = np.linspace(-2, 2, 41)
+GRID = np.linspace(-2, 2, 1601)
+K = 12
+TEMPERATURES = np.geomspace(0.02, 3, 28)
+
+
+def main() -> None:
+    fig, ax = figures.figure(width=8, height=3.6)
+    colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.92, TEMPERATURES.size))
+    for temperature, colour in zip(TEMPERATURES[::-1], colours[::-1], strict=True):
+        level = stk.threshold(SCORES, K, "laplace", temperature=temperature)
+        share = stk.curves.LAPLACE.value((GRID - level) / temperature)
+        ax.plot(GRID, share, color=colour, lw=1.8, alpha=0.9)
+    hard = stk.top_k(SCORES, K)
+    ax.plot(SCORES, hard, "o", color=figures.COLOURS["hard"], ms=5, zorder=5)
+    ax.axhline(K / SCORES.size, color="#999999", lw=1, ls=(0, (2, 3)))
+    ax.annotate("hard top-k", (0.82, 0.975), fontsize=12, ha="right")
+    ax.annotate("$k/n$", (-1.95, K / SCORES.size + 0.03), fontsize=12, color="#666666")
+    ax.set_xlabel("score $x_i$")
+    ax.set_ylabel("selected share $p_i$")
+    ax.set_xlim(-2.05, 2.05)
+    norm = mpl.colors.LogNorm(TEMPERATURES[0], TEMPERATURES[-1])
+    bar = fig.colorbar(
+        mpl.cm.ScalarMappable(norm, mpl.colors.ListedColormap(colours)), ax=ax, pad=0.02
+    )
+    bar.set_label(r"temperature $\tau$")
+    bar.set_ticks([0.02, 0.1, 0.5, 3], labels=["0.02", "0.1", "0.5", "3"])
+    bar.minorticks_off()
+    fig.savefig(TARGET, dpi=150, metadata={"Software": None})
+    plt.close(fig)
+
+
+if __name__ == "__main__":
+    main()
