@@ -59,8 +59,10 @@ class Rows:
 
     def expand(self, rows: Array) -> Array:
         """Put ``(R, n)`` rows into the shape of the scores."""
+        if self.axis == -1:
+            return rows.reshape(self.shape)
         out = rows.reshape(*self.batch_shape, rows.shape[-1])
-        return out if self.axis == -1 else np.moveaxis(out, -1, self.axis)
+        return np.moveaxis(out, -1, self.axis)
 
     def reduce(self, column: Array) -> Any:
         """Put ``(R,)`` numbers into the shape of the scores without the axis."""
@@ -69,7 +71,9 @@ class Rows:
     def gather(self, array: ArrayLike, name: str) -> Array:
         """Rows ``(R, n)`` of an array that has, or broadcasts to, `shape`."""
         values = _broadcast(as_real(array, name), self.shape, name)
-        values = np.moveaxis(values, self.axis, -1).reshape(self.x.shape)
+        if self.axis != -1:
+            values = np.moveaxis(values, self.axis, -1)
+        values = values.reshape(self.x.shape)
         return values.astype(self.x.dtype, copy=False)
 
     def gather_reduced(self, array: ArrayLike, name: str) -> Array:
@@ -155,16 +159,17 @@ def as_rows(
     else:
         budget, batch = _check_k(k, _without(input_shape, axis), integer_k, name)
         shape = _with(batch, axis, input_shape[axis])
-        scores = np.broadcast_to(scores, shape)
-    n = input_shape[axis]
-    rows = np.ascontiguousarray(np.moveaxis(scores, axis, -1)).reshape(
-        math.prod(_without(shape, axis)), n
-    )
+        if shape != input_shape:
+            scores = np.broadcast_to(scores, shape)
+    if axis != -1:
+        scores = np.moveaxis(scores, axis, -1)
+    R, n = math.prod(scores.shape[:-1]), scores.shape[-1]
+    rows = np.ascontiguousarray(scores).reshape(R, n)
     count = _count_finite(rows, name)
     if k is None:
         budget = np.empty(0)
     else:
-        budget = budget.reshape(rows.shape[:1])
+        budget = budget.reshape(R)
         _check_budget(budget, count, name)
     rows = rows.view()
     rows.flags.writeable = False
@@ -229,7 +234,7 @@ def _check_k(
         bad = budget[budget != np.floor(budget)].flat[0]
         raise ValueError(f"k must be a whole number, got {bad}")
     if budget.ndim == 0:
-        return np.broadcast_to(budget, batch), batch
+        return np.full(batch, budget), batch
     try:
         shape = np.broadcast_shapes(batch, budget.shape)
     except ValueError:
@@ -265,6 +270,8 @@ def _count_finite(rows: Array, name: str) -> Array:
 
 
 def _broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:
+    if array.shape == shape:
+        return array
     try:
         return np.broadcast_to(array, shape)
     except ValueError:

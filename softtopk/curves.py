@@ -150,8 +150,9 @@ class Curve:
     def __repr__(self) -> str:
         return f"<curve {self.name}>"
 
-    # What the solver asks.  `d` holds (x - anchor) / temperature, one row per line,
-    # and t is the sought offset in the same units: p = f(d - t + origin).
+    # What the solver asks.  The lines of d hold (x - anchor) / temperature, and t is
+    # the sought offset in the same units, p = f(d - t + origin): one for each line, or
+    # one number for all.
 
     tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
         np.dtype(np.float64): 2.0**-49,
@@ -172,12 +173,9 @@ class Curve:
         u = self._distance(v, t)
         p, q = self.value(u), self.complement(u)
         high = (p > q).astype(v.dtype)
-        return (
-            high.sum(axis=-1),
-            row_dot(p, 1 - high),
-            row_dot(q, high),
-            self.slope(u).sum(axis=-1),
-        )
+        low = 1 - high
+        W = self.slope(u).sum(axis=-1)
+        return row_dot(high, high), row_dot(p, low), row_dot(q, high), W
 
     def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
         """The excess of the shares over k, and the next t.
@@ -197,7 +195,7 @@ class Curve:
         return self.value(self._distance(v, t))
 
     def _distance(self, d: Array, t: Array) -> Array:
-        u = d - t[:, None].astype(d.dtype)
+        u = d - t[..., None].astype(d.dtype)
         u += d.dtype.type(self.origin)
         return u
 
@@ -244,10 +242,10 @@ class _Exp(Curve):
         return _exp(d)
 
     def moments(self, v: Array, t: Array) -> Moments:
-        s = np.exp(t).astype(v.dtype)[:, None]
+        s = np.exp(t).astype(v.dtype)[..., None]
         low = (v <= s).astype(v.dtype)
         S = row_dot(v, low)
-        return v.shape[-1] - low.sum(axis=-1), S, S, S
+        return v.shape[-1] - row_dot(low, low), S, S, S
 
     def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
         m, S, _, _ = moments
@@ -255,7 +253,7 @@ class _Exp(Curve):
         return m - k + S * np.exp(-t), np.maximum(np.log(S / (k - m)), 0.0)
 
     def select(self, v: Array, t: Array) -> Array:
-        v *= np.exp(-t).astype(v.dtype)[:, None]
+        v *= np.exp(-t).astype(v.dtype)[..., None]
         return np.minimum(v, 1, out=v)
 
 
@@ -302,15 +300,15 @@ class _Laplace(_TwoSided):
 
     def moments(self, v: Array, t: Array) -> Moments:
         s = np.exp(t)
-        low = (v < s.astype(v.dtype)[:, None]).astype(v.dtype)
+        low = (v < s.astype(v.dtype)[..., None]).astype(v.dtype)
         high = 1 - low
         P = row_dot(v, low) / (2 * s)
         C = row_dot(1 / v, high) * (s / 2)
-        return high.sum(axis=-1), P, C, P + C
+        return row_dot(high, high), P, C, P + C
 
     def select(self, v: Array, t: Array) -> Array:
-        half = (0.5 * np.exp(-t)).astype(v.dtype)[:, None]
-        upper = (0.5 * np.exp(t)).astype(v.dtype)[:, None] / v
+        half = (0.5 * np.exp(-t)).astype(v.dtype)[..., None]
+        upper = (0.5 * np.exp(t)).astype(v.dtype)[..., None] / v
         np.subtract(1, upper, out=upper)
         np.maximum(upper, 0.5, out=upper)
         v *= half
@@ -356,17 +354,16 @@ class _Sigmoid(_TwoSided):
         return _xlogx(p) + _xlogx(1 - p)
 
     def moments(self, v: Array, t: Array) -> Moments:
-        s = np.exp(t).astype(v.dtype)[:, None]
+        s = np.exp(t).astype(v.dtype)[..., None]
         high = (v >= s).astype(v.dtype)
         q = np.minimum(v, s)
         q /= v + s
-        C = row_dot(q, high)
-        total = q.sum(axis=-1)
-        return high.sum(axis=-1), total - C, C, total - row_dot(q, q)
+        P, C = row_dot(q, 1 - high), row_dot(q, high)
+        return row_dot(high, high), P, C, P + C - row_dot(q, q)
 
     def select(self, v: Array, t: Array) -> Array:
         # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
-        p = np.divide(np.exp(t).astype(v.dtype)[:, None], v, out=v)
+        p = np.divide(np.exp(t).astype(v.dtype)[..., None], v, out=v)
         p += 1
         return np.divide(1, p, out=p)
 
@@ -401,7 +398,7 @@ class _Clip(Curve):
     # Between two breakpoints the excess is linear in t.
 
     def moments(self, v: Array, t: Array) -> Moments:
-        share = v - t[:, None].astype(v.dtype)
+        share = v - t[..., None].astype(v.dtype)
         np.clip(share, 0, 1, out=share)
         total = share.sum(axis=-1)
         inner = ((share > 0) & (share < 1)).astype(v.dtype)
@@ -451,14 +448,15 @@ class _Triangular(Curve):
     # With z = t + 1, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
 
     def moments(self, v: Array, t: Array) -> Moments:
-        z = v - t[:, None].astype(v.dtype)
+        z = v - t[..., None].astype(v.dtype)
         high = (z > 1).astype(v.dtype)
-        slope = np.maximum(1 - np.abs(z - 1), 0)
-        total, C = row_dot(slope, slope), row_dot(slope * slope, high)
-        return high.sum(axis=-1), 0.5 * (total - C), 0.5 * C, slope.sum(axis=-1)
+        slope = np.maximum(np.minimum(z, 2 - z), 0)
+        q = 0.5 * np.square(slope)
+        P, C = row_dot(q, 1 - high), row_dot(q, high)
+        return row_dot(high, high), P, C, slope.sum(axis=-1)
 
     def select(self, v: Array, t: Array) -> Array:
-        v -= t[:, None].astype(v.dtype)
+        v -= t[..., None].astype(v.dtype)
         upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
         return np.minimum(0.5 * np.square(np.maximum(v, 0)), upper)
 
@@ -525,7 +523,7 @@ class Entmax(Curve):
         else:
             W = np.divide(S, base, out=base, where=base > 0).sum(axis=-1)
         S = S.sum(axis=-1)
-        return v.shape[-1] - low.sum(axis=-1), S, S, W
+        return v.shape[-1] - row_dot(low, low), S, S, W
 
     def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
         m, S, _, W = moments
@@ -538,7 +536,7 @@ class Entmax(Curve):
 
     def _rise(self, d: Array, t: Array) -> Array:
         """1 + b (d - t + origin), at least 0."""
-        base = d - t[:, None].astype(d.dtype)
+        base = d - t[..., None].astype(d.dtype)
         base *= self._b
         return np.maximum(base, 0, out=base)
 

@@ -23,6 +23,7 @@ bracket.  Derived in *selection/threshold* and *selection/derivatives*.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -256,44 +257,52 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
 
 
 def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
-    """Solve rows with 0 < k < n, some at a time so that they stay in the cache."""
+    """Solve rows with 0 < k < n: some at a time, so that they stay in the cache.
+
+    Long rows and a single one come alone; their thresholds are then plain numbers,
+    which cost less than arrays of one.
+    """
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     step = 1 if n > PIECE else max(1, _BLOCK // (n * x.itemsize))
     for i in range(0, R, step):
-        block = slice(i, i + step)
-        _solve_block(curve, x[block], k[block], tau, found, block)
+        part = i if min(step, R - i) == 1 else slice(i, i + step)
+        found.p[part], found.anchor[part], found.offset[part] = _solve_part(
+            curve, x[part], k[part], tau
+        )
     return found
 
 
-def _solve_block(
-    curve: Curve, x: Array, k: Array, tau: float, found: Solution, block: slice
-) -> None:
-    """Solve the rows x and write them to their place in `found`.
+def _solve_part(
+    curve: Curve, x: Array, k: Array, tau: float
+) -> tuple[Array, Array, Array]:
+    """Shares, anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``.
 
-    A row longer than `PIECE` comes alone and is folded into several lines, filled up
-    with -inf, whose sums are added.
+    A row longer than `PIECE` is folded into several lines, filled up with -inf.
     """
     n = x.shape[-1]
     upper, lower = order_pair(x, k)
-    anchor = _anchor(curve, upper, lower).astype(x.dtype)
-    lines = -(-n // PIECE)
-    width = -(-n // lines)
-    d = np.empty((len(x) * lines, width), x.dtype)
-    flat = d.reshape(len(x), -1)
-    flat[:, n:] = -np.inf
-    np.subtract(x, anchor[:, None], out=flat[:, :n])
+    anchor = _anchor(curve, upper, lower)
+    if n <= PIECE:
+        d = x - anchor[..., None]
+    else:
+        lines = -(-n // PIECE)
+        d = np.empty((lines, -(-n // lines)), x.dtype)
+        np.subtract(x, anchor, out=d.reshape(-1)[:n])
+        d.reshape(-1)[n:] = -np.inf
     if tau != 1:
         d /= x.dtype.type(tau)
-    low, high = _bracket(
-        curve, (upper - anchor) / tau, (lower - anchor) / tau, k, n
-    )
     v = curve.prepare(d)
-    t = _root(curve, v, k, low + curve.origin, high + curve.origin)
-    p = curve.select(v, t).reshape(len(x), -1)
-    found.p[block] = p[:, :n]
-    found.anchor[block] = anchor
-    found.offset[block] = t - curve.origin
+
+    def bracket() -> tuple[Array, Array]:
+        return _bracket(curve, (upper - anchor) / tau, (lower - anchor) / tau, k, n)
+
+    find = _root if x.ndim == 1 else _roots
+    t = find(curve, v, k, bracket)
+    p = curve.select(v, t)
+    if n > PIECE:
+        p = p.reshape(-1)[:n]
+    return p, anchor, t - curve.origin
 
 
 def order_pair(x: Array, k: Array) -> tuple[Array, Array]:
@@ -301,21 +310,24 @@ def order_pair(x: Array, k: Array) -> tuple[Array, Array]:
 
     For a whole k they are the last score above the gap and the first one below it;
     else they are the same.
+
+    Parameters
+    ----------
+    x : (..., n) array
+    k : (...) array
+        0 < k < n.
     """
-    upper, lower = np.ceil(k).astype(int), np.floor(k).astype(int) + 1
     n = x.shape[-1]
-    first = n - int(upper[0])
-    if not (upper == upper[0]).all():
+    K = int(np.ceil(k.flat[0])) if k.ndim else math.ceil(k)
+    if k.ndim and (k != k[0]).any():
         ordered = np.sort(x, axis=-1)
-        pick = np.stack([n - upper, n - lower], axis=-1)
-        pair = np.take_along_axis(ordered, pick, axis=-1).astype(np.float64)
-        return pair[:, 0], pair[:, 1]
-    ordered = np.partition(x, first, axis=-1)
-    top = ordered[:, first].astype(np.float64)
-    whole = lower > upper
-    if not whole.any():
-        return top, top
-    return top, np.where(whole, ordered[:, :first].max(axis=-1), top)
+        place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
+        pair = np.take_along_axis(ordered, place, axis=-1)
+        return pair[..., 0], pair[..., 1]
+    ordered = np.partition(x, n - K, axis=-1)
+    upper = ordered[..., n - K]
+    whole = k[0] == K if k.ndim else k == K
+    return upper, ordered[..., : n - K].max(axis=-1) if whole else upper
 
 
 def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
@@ -329,7 +341,8 @@ def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
         return upper
     if zero and not one:
         return lower
-    return 0.5 * upper + 0.5 * lower
+    half = upper.dtype.type(0.5)
+    return half * upper + half * lower
 
 
 def _bracket(
@@ -344,8 +357,8 @@ def _bracket(
     tiny = np.finfo(np.float64).tiny
     left = curve.inverse(k / J)
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = lower - left - (1 + 0.5 * np.abs(left))
-    high = upper - right + (1 + 0.5 * np.abs(right))
+    low = lower - left - (1 + 0.5 * np.abs(left)) + curve.origin
+    high = upper - right + (1 + 0.5 * np.abs(right)) + curve.origin
     return np.maximum(low, -1e300), np.minimum(high, 1e300)
 
 
@@ -359,21 +372,59 @@ def _start(curve: Curve) -> float:
     return -low if math.isfinite(low) else 0.0
 
 
-def _root(curve: Curve, v: Array, k: Array, low: Array, high: Array) -> Array:
-    """The offset of each row: the curve's steps, kept inside a bracket."""
+Bracket = Callable[[], tuple[Array, Array]]
+
+
+def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64:
+    """The offset of one row: the curve's steps, kept inside a bracket.
+
+    The order statistics bound the offset only when a step needs it.
+    """
     tolerance = curve.tolerance[v.dtype]
-    t = np.clip(_start(curve), low, high)
-    done = np.zeros(t.shape, bool)
+    t, low, high = np.float64(_start(curve)), -np.inf, np.inf
     for count in range(_LIMIT):
         excess, step = curve.advance(t, _moments(curve, v, t), k)
+        if excess >= 0:
+            low = t
+        if excess <= 0:
+            high = t
+        size = tolerance * (1 + abs(t))
+        if abs(step - t) <= size:
+            return step
+        if not low < step < high or (count > _PATIENCE and count % 2):
+            if high - low == np.inf:
+                least, most = bracket()
+                low, high = max(low, least), min(high, most)
+            step = 0.5 * low + 0.5 * high
+            if abs(step - t) <= size:
+                return step
+        t = step
+    return t
+
+
+def _roots(curve: Curve, v: Array, k: Array, bracket: Bracket) -> Array:
+    """The offsets of the rows of a block, as `_root` finds them one by one."""
+    tolerance = curve.tolerance[v.dtype]
+    t = np.full(len(v), _start(curve))
+    low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
+    done = np.zeros(len(v), bool)
+    bounds = None
+    for count in range(_LIMIT):
+        excess, step = curve.advance(t, curve.moments(v, t), k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
         size = tolerance * (1 + np.abs(t))
-        inside = (step > low) & (step < high)
+        halve = ~((step > low) & (step < high))
         if count > _PATIENCE and count % 2:
-            inside[:] = False
-        keep = inside | (np.abs(step - t) <= size)
-        step = np.where(keep, step, 0.5 * low + 0.5 * high)
+            halve[:] = True
+        halve &= ~(done | (np.abs(step - t) <= size))
+        if halve.any():
+            if bounds is None:
+                bounds = bracket()
+            open_ = halve & (high - low == np.inf)
+            low = np.where(open_, np.maximum(low, bounds[0]), low)
+            high = np.where(open_, np.minimum(high, bounds[1]), high)
+            step = np.where(halve, 0.5 * low + 0.5 * high, step)
         new = np.where(done, t, step)
         done |= np.abs(new - t) <= size
         t = new
@@ -382,15 +433,14 @@ def _root(curve: Curve, v: Array, k: Array, low: Array, high: Array) -> Array:
     return t
 
 
-def _moments(curve: Curve, v: Array, t: Array) -> tuple[Array, ...]:
-    """The curve's sums for each row; those of a folded row are added."""
-    if len(v) == len(t):
-        return tuple(np.asarray(m, np.float64) for m in curve.moments(v, t))
+def _moments(curve: Curve, v: Array, t: np.float64) -> tuple[Any, ...]:
+    """The curve's sums over one row; those of a folded row are added."""
+    if v.ndim == 1:
+        return curve.moments(v, t)
     chunk = max(1, _BLOCK // 2 // (v.shape[1] * v.itemsize))
     parts = [curve.moments(v[i : i + chunk], t) for i in range(0, len(v), chunk)]
     return tuple(
-        np.concatenate(part).sum(keepdims=True, dtype=np.float64)
-        for part in zip(*parts, strict=True)
+        np.concatenate(part).sum(dtype=np.float64) for part in zip(*parts, strict=True)
     )
 
 

@@ -279,7 +279,8 @@ def typeset(text: str, ledger: Ledger) -> list[nodes.Node]:
         else:
             for place, words in enumerate(ledger.names.split(part)):
                 if place % 2:
-                    parts.append(_xref("row", ledger.by_id[words], nodes.Text(words)))
+                    name = nodes.inline(words, words, classes=["claim-id"])
+                    parts.append(_xref("row", ledger.by_id[words], name))
                 elif words:
                     parts.append(nodes.Text(words))
     return parts
@@ -298,10 +299,15 @@ def row_link(row: Claim) -> addnodes.pending_xref:
     return _xref("row", row, name, nodes.Text(" "), badge(row.verdict))
 
 
-def quoted(text: str) -> nodes.inline:
+def quoted(text: str) -> list[nodes.Node]:
     """A text as it stands in its source; Chinese is marked for screen readers."""
-    chinese = re.search(r"[\u4e00-\u9fff]", text) is not None
-    return nodes.inline(text, text, classes=["language-zh-Hans"] * chinese)
+    parts = re.split(r"([\u3000-\u9fff\uff00-\uffef]+)", text)
+    return [
+        nodes.inline(part, part, classes=["language-zh-Hans"])
+        if place % 2
+        else nodes.Text(part)
+        for place, part in enumerate(parts)
+    ]
 
 
 def source_link(source: dict[str, str]) -> nodes.Node:
@@ -311,32 +317,24 @@ def source_link(source: dict[str, str]) -> nodes.Node:
     return nodes.reference("", source["title"], refuri=source["url"], internal=False)
 
 
+def paragraph(role: str, *children: nodes.Node) -> nodes.paragraph:
+    """A paragraph with a class for the style sheet."""
+    return nodes.paragraph("", "", *children, classes=[f"claim-{role}"])
+
+
 def statement_nodes(ledger: Ledger, row: Claim, origin: bool) -> list[nodes.Node]:
     """The paragraphs of a claim: its name, statement and note, and its origin."""
     source = ledger.sources[row.source]
     parts: list[nodes.Node] = []
     if "url" not in source:  # a result of this book: the section is its name
-        parts.append(
-            nodes.paragraph(
-                "",
-                "",
-                nodes.strong("", "", *typeset(row.section, ledger)),
-                classes=["claim-name"],
-            )
-        )
-    parts.append(
-        nodes.paragraph(
-            "", "", *typeset(row.statement, ledger), classes=["claim-statement"]
-        )
-    )
+        name = nodes.strong("", "", *typeset(row.section, ledger))
+        parts.append(paragraph("name", name))
+    parts.append(paragraph("statement", *typeset(row.statement, ledger)))
     if row.note:
-        parts.append(
-            nodes.paragraph("", "", *typeset(row.note, ledger), classes=["claim-note"])
-        )
+        parts.append(paragraph("note", *typeset(row.note, ledger)))
     if origin and "url" in source:
-        line = nodes.paragraph("", "", source_link(source), classes=["claim-source"])
-        line += [nodes.Text(", "), quoted(row.section)] if row.section else []
-        parts.append(line)
+        place = [nodes.Text(", "), *quoted(row.section)] if row.section else []
+        parts.append(paragraph("source", source_link(source), *place))
     return parts
 
 
@@ -475,7 +473,7 @@ class SourcesDirective(_WithLedger, SphinxDirective):
             line = nodes.paragraph("", "", source_link(source))
             for key in ("original", "author", "date"):
                 if key in source:
-                    line += [nodes.Text(", "), quoted(str(source[key]))]
+                    line += [nodes.Text(", "), *quoted(str(source[key]))]
             line += nodes.Text(f": {source['covers']}.")
             items += nodes.list_item("", line)
         return [items]
@@ -565,7 +563,7 @@ def _mark_checks(app: Sphinx, doctree: nodes.document) -> None:
         tags = cell["cell_metadata"].get("tags", [])
         ids = [match[1] for tag in tags if (match := TAG.fullmatch(tag))]
         called = dict(CALL.findall(cell.children[0].astext()))
-        for claim_id in called.keys() - set(ids):
+        for claim_id in sorted(called.keys() - set(ids)):
             logger.warning(
                 "cell checks claim %s but lacks the tag", claim_id, location=cell
             )
@@ -611,10 +609,14 @@ def _rewrite_ledger(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 
 def _name_readers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """List the chapters that cite each claim of a ledger page."""
+    """List the chapters that cite each claim, beside the one that checks it."""
+    ledger = get_ledger(app.env)
     for node in list(doctree.findall(claim_readers)):
+        row = ledger.by_id[node["claim"]]
         line = nodes.paragraph(classes=["claim-readers"])
-        for chapter in app.env.get_domain("claim").citing(node["claim"]):
+        for chapter in app.env.get_domain("claim").citing(row.id):
+            if row.check and chapter == ledger.check_document(row):
+                continue
             line += nodes.Text(", " if len(line) else "cited in ")
             title = app.env.titles[chapter].astext()
             line += make_refnode(

@@ -1,0 +1,336 @@
+"""Every built page in a real Chromium that can reach nothing but this machine.
+
+Run it after ``make book``, by its own name: ``pytest tests/browser``. Each page is
+loaded once; what the tests assert is gathered on that visit. ``BOOK_HTML`` names
+another build than ``_build/html``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
+SKIP = {"_static", "_sources", "_modules", "_images", "_downloads"}
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if not SKIP & set(path.relative_to(SITE).parts)
+    and "http-equiv" not in path.read_text(encoding="utf8")[:400].lower()
+)
+CLAIMS = "book/reference/claims.html"
+DESK = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+# What the page says about itself once MathJax is done.
+FACTS = """() => {
+  const article = document.querySelector("article") ?? document.body;
+  const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+  let text = "";
+  while (walker.nextNode())
+    if (!walker.currentNode.parentElement.closest("pre, code, script, mjx-container"))
+      text += walker.currentNode.data + "\\n";
+  const maths = [...article.querySelectorAll("span.math, div.math")];
+  return {
+    rawTex: text.match(/\\\\[([]|\\$\\$|\\$[^$\\s][^$\\n]*\\$/g) ?? [],
+    untypeset: maths.filter((m) => !m.querySelector("mjx-container")).length,
+    errors: [...article.querySelectorAll("mjx-merror")].map((e) => e.textContent),
+    mute: [...document.images].filter((i) => !i.alt.trim()).map((i) => i.src),
+    broken: [...document.images].filter((i) => !i.naturalWidth).map((i) => i.src),
+    headings: article.querySelectorAll("h1").length,
+    ids: [...document.querySelectorAll("[id]")].map((e) => e.id),
+    links: [...document.querySelectorAll("a[href]")].map((a) => a.href),
+  };
+}"""
+AXE_RUN = """async () => {
+  const found = await axe.run({ resultTypes: ["violations"], preload: false });
+  return found.violations
+    .filter((v) => v.impact === "serious" || v.impact === "critical")
+    .map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
+}"""
+
+
+@dataclass
+class Visit:
+    """What one visit to a page has shown."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    console: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    violations: dict[str, list[str]] = field(default_factory=dict)
+    scheme: dict[str, str] = field(default_factory=dict)
+    overflow: int = 0
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def base() -> Iterator[str]:
+    """Address of the served build."""
+    assert PAGES, f"no page in {SITE}: run `make book` first"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=SITE))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    assert chromium, "no Chromium: install it (Debian: apt-get install chromium)"
+    offline = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+    with sync_playwright() as playwright:
+        instance = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", offline]
+        )
+        yield instance
+        instance.close()
+
+
+def settle(page: Page) -> None:
+    """Wait until every formula stands."""
+    page.evaluate("() => window.MathJax?.startup?.promise")
+
+
+@pytest.fixture(scope="session")
+def visits(base: str, browser: Browser) -> Iterator[dict[str, Visit]]:
+    """Visits by page, made on first use."""
+    context = browser.new_context(viewport=DESK, color_scheme="light")
+    context.set_default_timeout(60_000)
+
+    class Visits(dict[str, Visit]):
+        def __missing__(self, name: str) -> Visit:
+            self[name] = look(context.new_page(), base, name)
+            return self[name]
+
+    yield Visits()
+    context.close()
+
+
+def look(page: Page, base: str, name: str) -> Visit:
+    """Load a page once and gather what the tests ask about."""
+    visit = Visit()
+    page.on("console", lambda m: m.type == "error" and visit.console.append(m.text))
+    page.on("pageerror", lambda error: visit.console.append(str(error)))
+    page.on("requestfailed", lambda request: visit.failed.append(request.url))
+    page.on("response", lambda r: r.status >= 400 and visit.failed.append(r.url))
+    page.on(
+        "request",
+        lambda request: (
+            request.url.startswith((base, "data:", "blob:"))
+            or visit.outside.append(request.url)
+        ),
+    )
+    page.goto(base + name)
+    settle(page)
+    visit.facts = page.evaluate(FACTS)
+    page.evaluate(AXE.read_text(encoding="utf8"))
+    for scheme, size in (("light", DESK), ("dark", PHONE)):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
+        # The theme fades its colours; axe would measure them half-way.
+        page.add_style_tag(content="* { transition: none !important }")
+        page.wait_for_function(
+            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+        )
+        visit.scheme[scheme] = page.evaluate(
+            "() => getComputedStyle(document.body).backgroundColor"
+        )
+        visit.violations[scheme] = page.evaluate(AXE_RUN)
+    visit.overflow = page.evaluate(
+        "() => document.documentElement.scrollWidth - innerWidth"
+    )
+    page.close()
+    return visit
+
+
+each_page = pytest.mark.parametrize("name", PAGES)
+
+
+def test_the_book_is_built() -> None:
+    assert "book/index.html" in PAGES
+    assert CLAIMS in PAGES
+
+
+@each_page
+def test_nothing_fails_to_load(visits: dict[str, Visit], name: str) -> None:
+    assert visits[name].failed == []
+    assert visits[name].console == []
+
+
+@each_page
+def test_no_request_leaves_the_page(visits: dict[str, Visit], name: str) -> None:
+    assert visits[name].outside == []
+
+
+@each_page
+def test_every_formula_is_typeset(visits: dict[str, Visit], name: str) -> None:
+    facts = visits[name].facts
+    assert facts["rawTex"] == []
+    assert facts["errors"] == []
+    assert facts["untypeset"] == 0
+
+
+@each_page
+def test_images_load_and_have_a_text(visits: dict[str, Visit], name: str) -> None:
+    assert visits[name].facts["mute"] == []
+    assert visits[name].facts["broken"] == []
+
+
+@each_page
+def test_a_phone_does_not_scroll_sideways(visits: dict[str, Visit], name: str) -> None:
+    assert visits[name].overflow <= 0
+
+
+@each_page
+def test_light_and_dark_differ(visits: dict[str, Visit], name: str) -> None:
+    assert visits[name].scheme["light"] != visits[name].scheme["dark"]
+
+
+@each_page
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    visits: dict[str, Visit], name: str, scheme: str
+) -> None:
+    assert visits[name].violations[scheme] == []
+
+
+@each_page
+def test_local_links_have_a_target(
+    visits: dict[str, Visit], base: str, name: str
+) -> None:
+    missing = []
+    for link in visits[name].facts["links"]:
+        if not link.startswith(base):
+            continue
+        address, anchor = urldefrag(link.partition("?")[0])
+        path = unquote(address.removeprefix(base)) or "index.html"
+        if not (SITE / path).is_file() or (
+            anchor
+            and path in PAGES
+            and unquote(anchor) not in visits[path].facts["ids"]
+        ):
+            missing.append(link.removeprefix(base))
+    assert missing == []
+
+
+def test_pages_work_from_the_file_system(browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    problems: list[str] = []
+    page.on("console", lambda m: m.type == "error" and problems.append(m.text))
+    page.on("requestfailed", lambda request: problems.append(request.url))
+    page.goto((SITE / "book" / "notation.html").as_uri())
+    settle(page)
+    assert page.evaluate(FACTS)["untypeset"] == 0
+    assert page.locator("mjx-container").count() > 0
+    assert problems == []
+    page.close()
+
+
+# --- The table of claims -------------------------------------------------------------
+
+
+@pytest.fixture
+def claims_page(base: str, browser: Browser) -> Iterator[Page]:
+    """The table of claims, opened as a shared view of the refuted ones."""
+    page = browser.new_page(viewport=DESK)
+    page.goto(f"{base}{CLAIMS}?verdict=refuted")
+    yield page
+    page.close()
+
+
+def shown(page: Page) -> list[str]:
+    """Ids of the rows that a reader sees."""
+    return page.eval_on_selector_all(
+        ".claim-ledger tbody tr",
+        "rows => rows.filter(r => r.offsetParent).map(r => r.id)",
+    )
+
+
+def test_the_address_holds_the_filter(claims_page: Page) -> None:
+    refuted = shown(claims_page)
+    every = claims_page.locator(".claim-ledger tr[data-verdict=refuted]")
+    assert 0 < len(refuted) == every.count()
+
+    claims_page.get_by_label("Words or id").fill(refuted[0].lower())
+    assert refuted[0] in shown(claims_page)
+    assert len(shown(claims_page)) < len(refuted)
+    assert f"words={refuted[0].lower()}" in claims_page.url
+    assert "verdict=refuted" in claims_page.url
+    rows = len(shown(claims_page))
+    assert (
+        claims_page.locator(".claim-filter output")
+        .inner_text()
+        .startswith(f"{rows} of ")
+    )
+
+
+def test_show_all_shows_all(claims_page: Page) -> None:
+    claims_page.get_by_role("button", name="Show all").press("Enter")
+    claims_page.wait_for_function("() => !location.search")
+    assert len(shown(claims_page)) == claims_page.locator("tr[data-verdict]").count()
+
+
+def test_a_link_to_a_hidden_row_shows_it(claims_page: Page) -> None:
+    hidden = claims_page.locator("tr[data-verdict=holds]").first
+    name = hidden.get_attribute("id")
+    assert name not in shown(claims_page)
+    claims_page.evaluate("name => { location.hash = name }", name)
+    claims_page.wait_for_function(
+        "name => !document.getElementById(name).hidden", arg=name
+    )
+    assert name in shown(claims_page)
+
+
+def test_rows_stand_without_scripts(base: str, browser: Browser) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{base}{CLAIMS}?verdict=refuted")
+    rows = page.locator(".claim-ledger tbody tr")
+    assert rows.count() > 0
+    assert rows.first.is_visible()
+    assert rows.last.is_visible()
+    assert page.locator(".claim-filter").count() == 0
+    context.close()
+
+
+# --- Previews ------------------------------------------------------------------------
+
+
+def test_a_link_shows_its_target(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(f"{base}{CLAIMS}")
+    chapter = page.locator(".claim-ledger a[href*='#check-']").first
+    page.goto(chapter.evaluate("link => link.href"))
+    settle(page)
+    link = page.locator(".claim-list a:has(> .claim-row-link)").first
+    link.hover()
+    preview = page.get_by_role("tooltip")
+    preview.wait_for()
+    assert link.locator(".claim-id").inner_text() in preview.inner_text()
+    assert "\\(" not in preview.inner_text()
+    page.keyboard.press("Escape")
+    assert preview.count() == 0
+    page.close()
