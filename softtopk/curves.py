@@ -430,7 +430,7 @@ class _Triangular(Curve):
 
     def inverse(self, p: ArrayLike) -> Array:
         p = _as_share(p)
-        return np.where(p < 0.5, -1, 1) * (1 - self.slope_of_p(p))
+        return np.copysign(1 - self.slope_of_p(p), p - 0.5)
 
     def slope_of_p(self, p: ArrayLike) -> Array:
         p = _as_share(p)
@@ -568,7 +568,9 @@ class _Reflected(Curve):
 
     def potential(self, t: ArrayLike) -> Array:
         t = as_real(t, "t")
-        return self._base.potential(-t) + t + self._base.regulariser(t.dtype.type(1))
+        inner = np.maximum(t, self.support[0] if self.support[0] > -np.inf else -1e300)
+        whole = self._base.regulariser(t.dtype.type(1))
+        return np.maximum(self._base.potential(-inner) + inner + whole, 0)
 
     def regulariser(self, p: ArrayLike) -> Array:
         p = _as_share(p)
@@ -593,7 +595,8 @@ class _Affine(Curve):
         self.support = ((low - s) / c, (high - s) / c)
 
     def _inner(self, t: ArrayLike) -> Array:
-        return self._c * as_real(t, "t") + self._s
+        with np.errstate(over="ignore"):
+            return self._c * as_real(t, "t") + self._s
 
     def value(self, t: ArrayLike) -> Array:
         return self._base.value(self._inner(t))
@@ -708,18 +711,19 @@ def _power(base: Array, exponent: float) -> Array:
 
 def _bisect(curve: Curve, p: Array) -> Array:
     """The inverse of a curve from its values, doubling a bracket and halving it."""
-    low, high = (np.full(p.shape, np.clip(end, -1, 1)) for end in curve.support)
-    for _ in range(1023):
-        short_low, short_high = curve.value(low) > p, curve.value(high) < p
-        if not (short_low.any() or short_high.any()):
+    inner = np.where((p > 0) & (p < 1), p, 0.5).astype(np.float64)
+    low, high = np.full(p.shape, -1.0), np.full(p.shape, 1.0)
+    for _ in range(1000):
+        short, long = curve.value(low) > inner, curve.value(high) < inner
+        if not (short.any() or long.any()):
             break
-        low = np.where(short_low, 2 * low - 1, low)
-        high = np.where(short_high, 2 * high + 1, high)
+        low, high = np.where(short, 2 * low, low), np.where(long, 2 * high, high)
     for _ in range(1100):
         middle = 0.5 * low + 0.5 * high
         if np.all((middle == low) | (middle == high)):
             break
-        below = curve.value(middle) < p
+        below = curve.value(middle) < inner
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    low = np.where(p <= 0, curve.support[0], high)
-    return np.where(p >= 1, curve.support[1], low).astype(p.dtype)
+    least, most = curve.support
+    t = np.where(p <= 0, least, np.where(p >= 1, most, high))
+    return t.astype(p.dtype)

@@ -81,8 +81,8 @@ _REACH = {"d": 690.0, "f": 70.0}  # largest |x - anchor| that exp is asked for
 class _Nodes:
     """Points t_l = 2 pi l / N, l = 1..M, of every row, and the weights there.
 
-    Every field has shape ``(M, R)``.  Row r has M[r] <= M points of its own; the rest
-    are t = 0 with weight 0.
+    Every field has shape ``(M, R)``.  A row that needs fewer points than another of its
+    block has weight 0 at the rest.
     """
 
     half: Array  # cos^2(t/2)
@@ -130,12 +130,7 @@ class _Block:
         if self.split is None:
             return _gather(self.skew, self.nodes, values, skewed)
         loud, degree = self.split
-        a, b = _gather(
-            self.skew[loud],
-            self.nodes,
-            values[loud],
-            skewed[loud],
-        )
+        a, b = _gather(self.skew[loud], self.nodes, values[loud], skewed[loud])
         values = values.copy()
         values[loud] = 0
         skewed[loud] = 0
@@ -144,8 +139,8 @@ class _Block:
                 values *= self.variance
                 skewed *= self.variance
             power = self.nodes.chord**j
-            a += power * values.sum(0, dtype=values.dtype)
-            b += power * skewed.sum(0, dtype=values.dtype)
+            a += power * values.sum(0)
+            b += power * skewed.sum(0)
         return a, b
 
     @cached_property
@@ -189,8 +184,9 @@ class _Block:
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
         u, v = self.skew.T[:, :, None], self.variance.T[:, :, None]
         c, s, w = c.T[:, None], s.T[:, None], w.T[:, None]
+        half = self.nodes.half.T[:, None]
         # v zeta; the weights of conjugate points are already added
-        zeta = v * (u * c / 2 + 1j * s) / (c / 4 * u * u + (1 - c / 4))
+        zeta = v * (u * c / 2 + 1j * s) / (c / 4 * u * u + half)
         p, drift = self.marginals.T, self.drift.T
         out: Array = ((zeta * w) @ np.swapaxes(zeta, 1, 2)).real
         out -= drift[:, :, None] * drift[:, None]
@@ -501,6 +497,19 @@ def _log_partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
     return out.astype(rows.x.dtype), p
 
 
+def _checked(
+    x: ArrayLike,
+    k: ArrayLike,
+    temperature: float,
+    axis: int,
+    where: ArrayLike | None,
+) -> tuple[Rows, float]:
+    if k is None:
+        raise TypeError("k must be a real number or an array of them, got None")
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    return rows, check_temperature(temperature)
+
+
 def _grad_topk_rule(
     x: ArrayLike,
     k: ArrayLike,
@@ -509,8 +518,7 @@ def _grad_topk_rule(
     axis: int = -1,
     where: ArrayLike | None = None,
 ) -> Linearization:
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    temperature = check_temperature(temperature)
+    rows, temperature = _checked(x, k, temperature, axis, where)
     blocks = list(_blocks(rows, temperature))
 
     def product(g: Array) -> Array:
@@ -530,8 +538,8 @@ def _log_partition_rule(
     axis: int = -1,
     where: ArrayLike | None = None,
 ) -> Linearization:
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    value, p = _log_partition(rows, check_temperature(temperature))
+    rows, temperature = _checked(x, k, temperature, axis, where)
+    value, p = _log_partition(rows, temperature)
     return Linearization(
         rows.reduce(value),
         rows,
@@ -597,8 +605,7 @@ def grad_topk(
     >>> stk.grad_topk([2.0, 1.0, 1.0, -1.0], 2).sum().round(12).item()
     2.0
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    temperature = check_temperature(temperature)
+    rows, temperature = _checked(x, k, temperature, axis, where)
     out = _settled(rows)
     for part, block in _blocks(rows, temperature):
         out[part] = block.marginals.T
@@ -649,8 +656,8 @@ def log_partition(
     >>> math.isclose(stk.log_partition([0.0, 0.0, 0.0, 0.0], 2), math.log(6))
     True
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    return rows.reduce(_log_partition(rows, check_temperature(temperature))[0])
+    rows, temperature = _checked(x, k, temperature, axis, where)
+    return rows.reduce(_log_partition(rows, temperature)[0])
 
 
 def pair_marginals(
@@ -691,8 +698,7 @@ def pair_marginals(
     >>> softtopk.subset.pair_marginals([0.0, 0.0, 0.0], 2).round(4).tolist()
     [[0.6667, 0.3333, 0.3333], [0.3333, 0.6667, 0.3333], [0.3333, 0.3333, 0.6667]]
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    temperature = check_temperature(temperature)
+    rows, temperature = _checked(x, k, temperature, axis, where)
     sure = _settled(rows)
     out = sure[:, :, None] * sure[:, None]
     for part, block in _blocks(rows, temperature):

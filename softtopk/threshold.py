@@ -35,7 +35,7 @@ from .curves import Curve, resolve
 from .linearize import Linearization, differentiable
 
 _BLOCK = 1 << 20  # bytes of rows to work on at a time
-_PATIENCE = 12  # evaluations after which every second step halves the bracket
+_PATIENCE = 6  # evaluations after which a step must halve the excess
 _LIMIT = 400
 
 
@@ -381,7 +381,7 @@ def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64
     The order statistics bound the offset only when a step needs it.
     """
     tolerance = curve.tolerance[v.dtype]
-    t, low, high = np.float64(_start(curve)), -np.inf, np.inf
+    t, low, high, before = np.float64(_start(curve)), -np.inf, np.inf, np.inf
     for count in range(_LIMIT):
         excess, step = curve.advance(t, _moments(curve, v, t), k)
         if excess >= 0:
@@ -391,7 +391,9 @@ def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64
         size = tolerance * (1 + abs(t))
         if abs(step - t) <= size:
             return step
-        if not low < step < high or (count > _PATIENCE and count % 2):
+        slow = count > _PATIENCE and 2 * abs(excess) > before
+        before = abs(excess)
+        if slow or not low < step < high:
             if high - low == np.inf:
                 least, most = bracket()
                 low, high = max(low, least), min(high, most)
@@ -407,16 +409,16 @@ def _roots(curve: Curve, v: Array, k: Array, bracket: Bracket) -> Array:
     tolerance = curve.tolerance[v.dtype]
     t = np.full(len(v), _start(curve))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
-    done = np.zeros(len(v), bool)
-    bounds = None
+    done, before, bounds = np.zeros(len(v), bool), np.inf, None
     for count in range(_LIMIT):
         excess, step = curve.advance(t, curve.moments(v, t), k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
         size = tolerance * (1 + np.abs(t))
         halve = ~((step > low) & (step < high))
-        if count > _PATIENCE and count % 2:
-            halve[:] = True
+        if count > _PATIENCE:
+            halve |= 2 * np.abs(excess) > before
+        before = np.abs(excess)
         halve &= ~(done | (np.abs(step - t) <= size))
         if halve.any():
             if bounds is None:

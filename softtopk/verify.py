@@ -143,7 +143,10 @@ def precise(value: Any, digits: int = DIGITS) -> mp.mpf:
             return mp.mpf(float(value))
         if isinstance(value, np.integer):
             return mp.mpf(int(value))
-        return mp.mpf(sp.N(sp.sympify(value), digits + 5)._mpf_)
+        number = sp.sympify(value)
+        if number.is_Rational:
+            return mp.mpf(int(number.p)) / int(number.q)
+        return mp.mpf(sp.Float(sp.N(number, digits + 5), digits + 5)._mpf_)
 
 
 def max_error(actual: ArrayLike, expected: Any) -> float:

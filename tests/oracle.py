@@ -52,7 +52,7 @@ def _entmax(alpha):
 
 
 def _slope_exp(t):
-    return mp.exp(t) if t <= 0 else mpf(0)
+    return mp.exp(t) if t < 0 else mpf(0)
 
 
 def _slope_laplace(t):
@@ -75,7 +75,7 @@ def _slope_entmax(alpha):
     b = mpf(alpha) - 1
 
     def slope(t):
-        return (1 + b * t) ** (1 / b - 1) if -1 < b * t <= 0 else mpf(0)
+        return (1 + b * t) ** (1 / b - 1) if -1 < b * t < 0 else mpf(0)
 
     return slope
 
@@ -132,7 +132,8 @@ def solve(x, k, f, slope, temperature=1.0) -> Reference:
     finite = [v for v in values if v != -math.inf]
     tau = float(temperature)
     size = max(1.0, *(abs(v) / tau for v in finite)) if tau > 1e-300 else 1e308
-    digits = DIGITS + math.ceil(math.log10(min(size, 1e308))) + _gap_digits(finite, k, tau)
+    digits = DIGITS + math.ceil(math.log10(min(size, 1e308)))
+    digits += _gap_digits(finite, k, tau)
     with mp.workdps(digits):
         tau, k = mpf(tau), mpf(float(k))
         scaled = sorted((mpf(v) / tau for v in finite), reverse=True)

@@ -65,7 +65,7 @@ def errors(p, exact):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_marginals_meet_their_bounds_over_the_stress_grid(dtype):
     eps, floor = float(np.finfo(dtype).eps), 1e-150 if dtype == np.float64 else 1e-18
-    sizes = (2, 5, 16, 33) if dtype == np.float64 else (2, 5, 16)
+    sizes = (2, 5, 24) if dtype == np.float64 else (2, 5, 12)
     worst = np.zeros(3)
     for x, k in grid(sizes, (1e-3, 1.0, 10.0, 1e3, 1e6), (0.0, 1e8, -12345.678)):
         x = x.astype(dtype)
@@ -94,7 +94,7 @@ def test_products_with_the_jacobian_meet_their_bound(dtype):
     eps = float(np.finfo(dtype).eps)
     rng = np.random.default_rng(3)
     worst = 0.0
-    for x, k in grid((2, 5, 16), (1e-3, 1.0, 10.0, 1e3), (0.0, 1e8)):
+    for x, k in grid((2, 5, 16), (1e-3, 1.0, 10.0, 1e3), (0.0,)):
         x = x.astype(dtype)
         if k == len(x):
             continue
@@ -108,7 +108,7 @@ def test_products_with_the_jacobian_meet_their_bound(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("k", [1, 3, 100, 1000, 1999])
+@pytest.mark.parametrize("k", [1, 3, 100, 1999])
 def test_longer_rows_agree_with_the_positive_recursion(dtype, k):
     rng = np.random.default_rng(k)
     eps = np.finfo(dtype).eps
@@ -118,7 +118,7 @@ def test_longer_rows_agree_with_the_positive_recursion(dtype, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("n", "k"), [(6000, 1), (6000, 40), (6000, 5990), (30000, 60)])
+@pytest.mark.parametrize(("n", "k"), [(6000, 1), (6000, 5990), (12000, 30)])
 def test_rows_solved_through_power_sums_agree_too(dtype, n, k):
     rng = np.random.default_rng(n + k)
     eps = np.finfo(dtype).eps
@@ -235,7 +235,7 @@ def recursion(x: np.ndarray, k: int) -> np.ndarray:
     ("x", "k"),
     [
         ([40.0, 0.0, -1.0], 2),
-        (list(np.linspace(10, -10, 20)), 8),
+        (list(np.linspace(20, -20, 20)), 8),
         (list(np.linspace(3, -3, 60)), 40),
     ],
 )
@@ -326,7 +326,7 @@ def problem(draw):
     return x * scale, draw(st.integers(1, len(x) - 1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(problem(), st.randoms(use_true_random=False))
 def test_invariants(case, random):
     x, k = case
@@ -365,6 +365,7 @@ BAD = [
     ({"x": [1.0, 2.0], "k": 1.5}, ValueError, "k must be a whole number, got 1.5"),
     ({"x": [1.0, 2.0], "k": np.nan}, ValueError, "k must be a whole number"),
     ({"x": [1.0, 2.0], "k": "1"}, TypeError, "k must be a real number"),
+    ({"x": [1.0, 2.0], "k": None}, TypeError, "k must be a real number"),
     ({"x": [1.0, -np.inf], "k": 2}, ValueError, r"k must lie in \[0, 1\]"),
     ({"x": 1.0, "k": 1}, ValueError, "x must have at least one axis"),
     ({"x": [[], []], "k": 0}, ValueError, "x must have at least one entry"),

@@ -103,6 +103,7 @@ def execute(notebook: nbformat.NotebookNode, path: Path, check: bool = False) ->
         timeout=120,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=on_start,
         on_cell_executed=on_end,

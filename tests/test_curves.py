@@ -1,0 +1,227 @@
+"""Each curve against the 50-digit reference, and the identities that bind its parts."""
+
+import math
+
+import numpy as np
+import oracle
+import pytest
+from mpmath import mp, mpf
+
+from softtopk import curves
+from softtopk.curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, entmax
+
+ALPHAS = (1.05, 1.25, 1.5, 1.75, 2.0)
+CURVES = [EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR, *map(entmax, ALPHAS)]
+GRID = np.concatenate([np.linspace(-4, 4, 65), [-30.0, 30.0, -1e-9, 1e-9, -300.0]])
+EXTREME = np.array([-np.inf, -1e308, -800.0, -5e-324, 0.0, 5e-324, 800.0, 1e308, np.inf])
+EPS = np.finfo(float).eps
+
+named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+
+
+def reference(curve):
+    if isinstance(curve, curves.Entmax):
+        return oracle.curve("entmax", curve.alpha)
+    return oracle.curve(curve.name)
+
+
+def condition(curve):
+    """How many roundings reach a value: a power 1 / b multiplies those of its base."""
+    return 4 / (curve.alpha - 1) if isinstance(curve, curves.Entmax) else 4
+
+
+class Bare(Curve):
+    """The Laplace curve from value and slope alone."""
+
+    name = "bare"
+
+    def value(self, t):
+        return LAPLACE.value(t)
+
+    def slope(self, t):
+        return LAPLACE.slope(t)
+
+
+@named
+def test_value_complement_and_slope_match_the_reference(curve):
+    f, slope = reference(curve)
+    bound = condition(curve) * EPS
+    with mp.workdps(50):
+        for t in GRID:
+            exact = f(mpf(t))
+            assert abs(mpf(float(curve.value(t))) - exact) <= bound
+            assert abs(mpf(float(curve.complement(t))) - (1 - exact)) <= bound
+            assert abs(mpf(float(curve.slope(t))) - slope(mpf(t))) <= bound
+
+
+@pytest.mark.parametrize("curve", [EXP, LAPLACE, SIGMOID], ids=lambda c: c.name)
+def test_small_values_keep_their_digits(curve):
+    f, _ = reference(curve)
+    with mp.workdps(400):
+        for t in (-1.0, -37.5, -200.0, -690.0):
+            for value, exact in (
+                (curve.value(t), f(mpf(t))),
+                (curve.reflected().complement(-t), f(mpf(t))),
+            ):
+                assert abs(mpf(float(value)) / exact - 1) <= 4 * EPS
+
+
+@pytest.mark.parametrize("curve", [LAPLACE, SIGMOID], ids=lambda c: c.name)
+def test_a_symmetric_curve_is_its_own_dual(curve):
+    np.testing.assert_array_equal(curve.complement(GRID), curve.value(-GRID))
+
+
+@named
+def test_inverse_undoes_value(curve):
+    p = np.array([1e-12, 1e-3, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1e-9])
+    # value(inverse(p)) moves by f' (at most 1, times |t| in the exponent) roundings.
+    np.testing.assert_allclose(
+        curve.value(curve.inverse(p)), p, rtol=0, atol=4 * condition(curve) * EPS
+    )
+    assert tuple(curve.inverse([0.0, 1.0])) == curve.support
+
+
+@named
+def test_slope_of_p_is_slope(curve):
+    low, high = max(curve.support[0], -5), min(curve.support[1], 5)
+    t = np.linspace(low, high, 41)[1:-1]
+    p = curve.value(t)
+    # dp of a few eps moves slope(p) by f''/f' times as much; f'' / f' is at most
+    # 1 / slope for the curves whose slope falls to 0 as a root of p.
+    slope = curve.slope(t)
+    bound = 8 * condition(curve) * EPS / np.maximum(slope, 0.01)
+    assert np.all(np.abs(curve.slope_of_p(p) - slope) <= bound)
+
+
+@named
+def test_log_slope_is_the_logarithm_of_the_slope(curve):
+    t = np.linspace(-0.45, 0.4, 18)
+    with np.errstate(divide="ignore"):
+        expected = np.log(curve.slope(t))
+    np.testing.assert_allclose(curve.log_slope(t), expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("curve", [EXP, LAPLACE, SIGMOID], ids=lambda c: c.name)
+def test_log_slope_does_not_underflow(curve):
+    assert curve.log_slope(-1e4) == pytest.approx(-1e4, rel=1e-4)
+
+
+@named
+@pytest.mark.parametrize("t", [-2.5, -0.7, -0.2, 0.0, 0.3, 0.8, 1.7])
+def test_potential_is_the_integral_of_value(curve, t):
+    f, _ = reference(curve)
+    ends = (e for e in (-1, 0, 1, curve.support[0], curve.support[1]) if e < t)
+    breaks = sorted({mpf(-60), *(mpf(e) for e in ends if e > -60), mpf(t)})
+    with mp.workdps(30):
+        exact = mp.quad(f, breaks)  # what lies below -60 is less than 1e-26
+    assert float(curve.potential(t)) == pytest.approx(float(exact), abs=1e-14)
+
+
+@named
+@pytest.mark.parametrize("member", [lambda c: c, Curve.reflected], ids=["", "dual"])
+def test_regulariser_and_potential_are_conjugate(curve, member):
+    curve = member(curve)
+    p = np.array([1e-6, 0.05, 0.3, 0.5, 0.8, 0.999])
+    t = curve.inverse(p)
+    bound = 16 * condition(CURVES[-1]) * EPS * (1 + np.abs(t))
+    if isinstance(curve, curves._Reflected):
+        bound = bound + 1e-10  # 1 - p is rounded before a steep inverse
+    assert np.all(
+        np.abs(curve.regulariser(p) + curve.potential(t) - p * t) <= 20 * bound
+    )
+    assert float(curve.regulariser(0.0)) == pytest.approx(0.0, abs=1e-15)
+
+
+@named
+def test_nothing_is_nan_or_warns_at_the_ends_of_the_range(curve):
+    for member in (curve, curve.reflected(), curve.scaled(3.0), curve.shifted(1.0)):
+        for part in (member.value, member.complement, member.slope, member.potential):
+            assert not np.isnan(part(EXTREME)).any()
+        assert not np.isnan(member.log_slope(EXTREME)).any()
+        assert member.value(-np.inf) == 0
+        assert member.value(np.inf) == 1
+        p = np.array([0.0, 5e-324, 1e-300, 0.5, 1 - EPS / 2, 1.0])
+        for part in (member.inverse, member.slope_of_p, member.regulariser):
+            assert not np.isnan(part(p)).any()
+
+
+@named
+def test_types_are_kept(curve):
+    single = np.array([-0.5, 0.25], np.float32)
+    for part in (curve.value, curve.complement, curve.slope, curve.potential):
+        assert part(single).dtype == np.float32
+        assert part([0, 1]).dtype == np.float64
+    for part in (curve.inverse, curve.slope_of_p, curve.regulariser):
+        assert part(np.array([0.25, 0.75], np.float32)).dtype == np.float32
+
+
+def test_entmax_spans_exp_and_clip():
+    assert entmax(1) is EXP
+    assert entmax(1.5) == entmax(1.5)
+    assert len({entmax(1.5), entmax(1.5), entmax(1.25)}) == 2
+    np.testing.assert_allclose(
+        entmax(2).value(GRID), CLIP.shifted(-1).value(GRID), atol=EPS
+    )
+    near = entmax(1 + 1e-7).value(GRID)
+    np.testing.assert_allclose(near, EXP.value(GRID), atol=1e-6)  # O(alpha - 1)
+
+
+@named
+def test_members_of_a_curve(curve):
+    dual, wide, late = curve.reflected(), curve.scaled(2.0), curve.shifted(0.75)
+    atol = condition(curve) * EPS
+    np.testing.assert_array_equal(dual.value(GRID), curve.complement(-GRID))
+    np.testing.assert_array_equal(dual.slope(GRID), curve.slope(-GRID))
+    assert dual.reflected() is curve
+    np.testing.assert_array_equal(wide.value(GRID), curve.value(2 * GRID))
+    np.testing.assert_array_equal(wide.slope(GRID), 2 * curve.slope(2 * GRID))
+    np.testing.assert_array_equal(late.value(GRID), curve.value(GRID - 0.75))
+    p = np.array([0.1, 0.4, 0.7])
+    for member in (dual, wide, late):
+        np.testing.assert_allclose(member.value(member.inverse(p)), p, atol=4 * atol)
+        h = 1e-6
+        low, high = member.potential(0.3 - h), member.potential(0.3 + h)
+        assert (high - low) / (2 * h) == pytest.approx(float(member.value(0.3)), abs=1e-5)
+        low, high = member.regulariser(0.4 - h), member.regulariser(0.4 + h)
+        slope = (high - low) / (2 * h)
+        assert slope == pytest.approx(float(member.inverse(0.4)), abs=1e-5)
+
+
+def test_the_dual_of_exp():
+    t = np.array([-1.0, 0.0, 0.5, 3.0])
+    expected = np.maximum(0, 1 - np.exp(-np.maximum(t, 0)))
+    np.testing.assert_allclose(EXP.reflected().value(t), expected, atol=EPS)
+
+
+def test_defaults_of_a_user_curve():
+    bare = Bare()
+    p = np.array([0.0, 1e-9, 0.2, 0.5, 0.9, 1.0])
+    np.testing.assert_allclose(bare.inverse(p), LAPLACE.inverse(p), rtol=1e-12)
+    np.testing.assert_allclose(bare.slope_of_p(p[1:5]), LAPLACE.slope_of_p(p[1:5]))
+    np.testing.assert_allclose(bare.complement(GRID), 1 - LAPLACE.value(GRID))
+    assert repr(bare) == "<curve bare>"
+    with pytest.raises(NotImplementedError, match=r"<curve bare> .* potential\(t\)"):
+        bare.potential(0.0)
+    for part in ("value", "slope"):
+        with pytest.raises(NotImplementedError, match=rf"must define {part}\(t\)"):
+            getattr(Curve(), part)(0.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: curves.resolve("gauss"), ValueError, "one of 'exp', 'laplace', 's"),
+        (lambda: curves.resolve(3), TypeError, "curve must be a name or a Curve, got 3"),
+        (lambda: entmax(0.5), ValueError, r"alpha must lie in \[1, 2\], got 0.5"),
+        (lambda: entmax(math.nan), ValueError, r"alpha must lie in \[1, 2\], got nan"),
+        (lambda: entmax("2"), TypeError, "alpha must be a real number, got '2'"),
+        (lambda: EXP.inverse(1.5), ValueError, r"p must lie in \[0, 1\], got 1.5"),
+        (lambda: CLIP.regulariser([-0.1]), ValueError, r"p must lie in .* got -0.1"),
+        (lambda: EXP.scaled(0), ValueError, "c must be finite and above 0, got 0"),
+        (lambda: EXP.shifted(math.inf), ValueError, "c must be finite, got inf"),
+        (lambda: EXP.value("a"), TypeError, "t must hold real numbers"),
+    ],
+)
+def test_errors_name_the_argument(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,564 @@
+"""soft_topk and threshold: invariants, the 50-digit reference, derivatives, errors."""
+
+import warnings
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from mpmath import mp, mpf
+
+import softtopk as stk
+from softtopk._arrays import as_rows
+from softtopk.curves import Curve, entmax, resolve
+from softtopk.threshold import solve
+
+NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
+CURVES = [*map(resolve, NAMES), entmax(1.5), entmax(1.25)]
+TYPES = (np.float64, np.float32)
+
+named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+typed = pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.__name__)
+
+# Sizes and signs of every magnitude that a type has, ties, and -inf.
+FINITE = {
+    dtype: st.floats(
+        allow_nan=False, allow_infinity=False, width=np.dtype(dtype).itemsize * 8
+    )
+    for dtype in TYPES
+}
+MODEST = st.floats(-40, 40, width=32)
+SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 1e8, -(2.0**-149), -np.inf])
+
+
+def scores(dtype, elements=None, least=1):
+    values = FINITE[dtype] | MODEST | SPECIAL if elements is None else elements
+    return st.integers(least, 12).flatmap(
+        lambda n: arrays(dtype, n, elements=values)
+    )
+
+
+def budget(data, x):
+    """A real or whole budget that the finite entries of x allow."""
+    most = int(np.isfinite(x).sum())
+    return data.draw(st.integers(0, most) | st.floats(0, most))
+
+
+def sum_bound(n, k, dtype):
+    """n roundings of p to eps / 2 each, and a residual of 16 eps k."""
+    return (n + 16 * k) * float(np.finfo(dtype).eps)
+
+
+# --- invariants over the whole range ------------------------------------------------
+
+
+@typed
+@named
+@given(data=st.data())
+def test_shares_lie_in_the_unit_interval_sum_to_k_and_keep_the_order(
+    curve, dtype, data
+):
+    x = data.draw(scores(dtype))
+    k = budget(data, x)
+    tau = data.draw(st.sampled_from([1.0, 1e-3, 1e-300, 1e300, 0.7]))
+    before = x.copy()
+    p = stk.soft_topk(x, k, curve, temperature=tau)
+    assert p.dtype == dtype and p.shape == x.shape
+    assert np.array_equal(x, before)
+    assert np.all((p >= 0) & (p <= 1))
+    assert np.all(p[x == -np.inf] == 0)
+    assert abs(p.sum(dtype=float) - k) <= sum_bound(len(x), k, dtype)
+    # A curve whose value is one monotone formula keeps the order exactly.
+    assert np.all(np.diff(p[np.argsort(x)]) >= 0)
+    pairs = x[:, None] == x[None, :]
+    assert np.all(p[:, None][np.broadcast_to(~pairs, pairs.shape).any(1)] >= 0)
+    assert all(len(set(p[x == v].tolist())) == 1 for v in set(x.tolist()))
+
+
+@named
+@given(data=st.data())
+def test_permuted_scores_give_permuted_shares(curve, data):
+    x = data.draw(scores(np.float64))
+    k = budget(data, x)
+    order = data.draw(st.permutations(range(len(x))))
+    p = stk.soft_topk(x, k, curve)
+    q = stk.soft_topk(x[order], k, curve)
+    np.testing.assert_allclose(q, p[order], rtol=0, atol=16 * np.finfo(float).eps)
+
+
+@named
+@given(data=st.data())
+def test_translation_does_not_change_the_shares(curve, data):
+    quarters = st.integers(-400, 400).map(lambda i: i / 4)
+    x = data.draw(scores(np.float64, quarters))
+    k = budget(data, x)
+    shift = data.draw(st.sampled_from([2.0**26, -1000.0, 2.0**40]))
+    # x + shift is exact, so the problem is the same, and so is every bit.
+    np.testing.assert_array_equal(
+        stk.soft_topk(x + shift, k, curve), stk.soft_topk(x, k, curve)
+    )
+
+
+@named
+@given(data=st.data())
+def test_shares_grow_with_k(curve, data):
+    x = data.draw(scores(np.float64, MODEST))
+    k, more = sorted((budget(data, x), budget(data, x)))
+    p, q = stk.soft_topk(x, k, curve), stk.soft_topk(x, more, curve)
+    assert np.all(p <= q + 8 * np.finfo(float).eps)
+
+
+@named
+@given(data=st.data())
+def test_duality(curve, data):
+    x = data.draw(scores(np.float64, MODEST))
+    k = data.draw(st.integers(0, 8 * len(x))) / 8  # so that n - k is exact
+    p = stk.soft_topk(x, k, curve)
+    q = stk.soft_topk(-x, len(x) - k, curve.reflected())
+    np.testing.assert_allclose(p, 1 - q, rtol=0, atol=16 * np.finfo(float).eps)
+
+
+@named
+@typed
+def test_the_ends_of_k_are_exact(curve, dtype):
+    x = np.array([3.0, -np.inf, 1e30, -7.5, 0.0], dtype)
+    np.testing.assert_array_equal(stk.soft_topk(x, 0, curve), np.zeros(5))
+    np.testing.assert_array_equal(stk.soft_topk(x, 4, curve), [1, 0, 1, 1, 1])
+    np.testing.assert_array_equal(stk.soft_topk(x[[0]], 1, curve), [1])
+    assert stk.threshold(x, 0, curve) == np.inf
+    assert stk.threshold(x, 4, curve) == -np.inf
+
+
+@named
+@typed
+@pytest.mark.parametrize("value", [0.0, 1e8, -1e30, 5e-324, -0.7])
+def test_constant_scores_share_equally(curve, dtype, value):
+    x = np.full(7, value, dtype)
+    for k in (1, 2, 6, 0.5, 6.5):
+        p = stk.soft_topk(x, k, curve)
+        assert len(set(p.tolist())) == 1
+        assert p[0] == pytest.approx(k / 7, rel=8 * float(np.finfo(dtype).eps))
+
+
+@named
+@typed
+def test_low_temperature_reaches_the_hard_limit_with_ties(curve, dtype):
+    x = np.array([5.0, 1.0, 3.0, 3.0, 3.0, -2.0], dtype)
+    for k in (1, 2, 3, 4, 5, 2.5, 0.25):
+        for tau in (1e-4, 1e-30, 5e-324 if dtype is np.float64 else 1e-38):
+            np.testing.assert_allclose(
+                stk.soft_topk(x, k, curve, temperature=tau),
+                stk.top_k(x, k),
+                rtol=0,
+                atol=8 * float(np.finfo(dtype).eps),
+            )
+
+
+@named
+def test_high_temperature_shares_equally(curve):
+    p = stk.soft_topk([5.0, 1.0, 3.0], 2, curve, temperature=1e300)
+    np.testing.assert_allclose(p, 2 / 3, rtol=8 * np.finfo(float).eps)
+
+
+@named
+def test_temperature_scales_the_scores(curve):
+    x = np.array([3.0, 1.0, 0.5, -2.0, 0.25])
+    np.testing.assert_array_equal(
+        stk.soft_topk(x, 2, curve, temperature=0.5), stk.soft_topk(2 * x, 2, curve)
+    )
+    assert stk.threshold(x, 2, curve, temperature=0.5) == pytest.approx(
+        stk.threshold(2 * x, 2, curve) / 2, rel=1e-15
+    )
+
+
+def test_scores_at_the_ends_of_the_range():
+    big = np.finfo(float).max
+    for name in NAMES:
+        p = stk.soft_topk([big, -big, 0.0, big], 2, name, temperature=1e-300)
+        np.testing.assert_array_equal(p, [1, 0, 0, 1])
+
+
+# --- shapes -------------------------------------------------------------------------
+
+
+@named
+def test_a_row_is_the_same_alone_and_in_a_batch(curve):
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 37, 300, 9000):
+        x = rng.normal(size=(5, n)) * np.array([[1], [10], [1e-3], [1e6], [3]])
+        k = np.array([1, n / 2, 0.5, n, n - 0.25])
+        batch = stk.soft_topk(x, k, curve)
+        lines = [stk.soft_topk(r, j, curve) for r, j in zip(x, k, strict=True)]
+        np.testing.assert_array_equal(batch, lines)
+        lam = [stk.threshold(r, j, curve) for r, j in zip(x, k, strict=True)]
+        np.testing.assert_array_equal(stk.threshold(x, k, curve), lam)
+
+
+def test_axis_batch_and_broadcast_budget():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3, 4, 5))
+    for axis in (0, 1, 2, -1, -2, -3):
+        p = stk.soft_topk(x, 1.5, axis=axis)
+        moved = stk.soft_topk(np.moveaxis(x, axis, -1), 1.5)
+        np.testing.assert_array_equal(p, np.moveaxis(moved, -1, axis))
+        np.testing.assert_allclose(p.sum(axis=axis), 1.5, rtol=1e-14)
+        assert stk.threshold(x, 1.5, axis=axis).shape == p.sum(axis=axis).shape
+    k = rng.uniform(0, 4, size=(3, 5))
+    np.testing.assert_allclose(stk.soft_topk(x, k, axis=1).sum(axis=1), k, rtol=1e-14)
+    several = stk.soft_topk(x[0, 0], np.arange(6))
+    assert several.shape == (6, 5)
+    np.testing.assert_allclose(several.sum(axis=-1), np.arange(6), rtol=1e-14)
+    assert stk.soft_topk(np.empty((0, 4)), 2).shape == (0, 4)
+
+
+def test_fortran_order_strides_and_integers():
+    x = np.arange(12).reshape(3, 4)
+    expected = stk.soft_topk(x.astype(float), 2)
+    assert expected.dtype == np.float64
+    np.testing.assert_array_equal(stk.soft_topk(np.asfortranarray(x), 2), expected)
+    np.testing.assert_array_equal(stk.soft_topk(x[::-1], 2), expected[::-1])
+    np.testing.assert_array_equal(stk.soft_topk(x.tolist(), 2), expected)
+    assert stk.soft_topk(x.astype(np.float16), 2).dtype == np.float32
+
+
+@named
+def test_where_is_the_problem_without_the_others(curve):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(6, 9))
+    mask = rng.random((6, 9)) < 0.7
+    mask[:, :3] = True
+    x[~mask] = np.nan  # what is left out may be anything
+    p = stk.soft_topk(x, 2, curve, where=mask)
+    assert np.all(p[~mask] == 0)
+    for row, keep, q in zip(x, mask, p, strict=True):
+        alone = stk.soft_topk(row[keep], 2, curve)
+        np.testing.assert_allclose(q[keep], alone, rtol=0, atol=8 * 2.0**-52)
+
+
+# --- against the reference ----------------------------------------------------------
+
+
+def stress(dtype):
+    """Rows of every shape that has broken a solver before, with their budgets."""
+    rng = np.random.default_rng(3)
+    masked = rng.normal(size=9)
+    masked[::3] = -np.inf
+    bases = {
+        "pair": np.array([1.0, 0.0]),
+        "gauss": rng.normal(size=9),
+        "ties": rng.integers(0, 3, 9).astype(float),
+        "equal": np.full(5, 0.7),
+        "cauchy": rng.standard_cauchy(9),
+        "bimodal": np.repeat([1.0, -1.0], 4) + 1e-3 * rng.normal(size=8),
+        "geometric": 2.0 ** -np.arange(12),
+        "masked": masked,
+        "long": rng.normal(size=40),
+    }
+    for base in bases.values():
+        for scale, shift in ((1, 0), (1e-3, -12345.678), (1, 1e8), (50, 0), (1e8, 1e8)):
+            x = (base * scale + shift).astype(dtype)
+            count = int(np.isfinite(x).sum())
+            for k in (1, 2.7, count // 2, count - 0.5):
+                if 0 < k < count and (len(x) < 40 or k == 2.7):
+                    yield x, k
+
+
+@typed
+@pytest.mark.parametrize(
+    ("curve", "name", "alpha"),
+    [*((resolve(n), n, None) for n in NAMES), (entmax(1.5), "entmax", 1.5)],
+    ids=[*NAMES, "entmax"],
+)
+def test_shares_threshold_and_gradient_match_the_reference(curve, name, alpha, dtype):
+    eps = float(np.finfo(dtype).eps)
+    rng = np.random.default_rng(4)
+    f, slope = oracle.curve(name, alpha)
+    for x, k in stress(dtype):
+        exact = oracle.solve(x, k, f, slope)
+        with np.errstate(all="ignore"):
+            found = solve(curve, as_rows(x, k))
+        p = [mpf(float(v)) for v in found.p[0]]
+        g = rng.normal(size=len(x)).astype(dtype)
+        back = stk.linearize(stk.soft_topk, x, k, curve).vjp(g)
+        with mp.workdps(exact.digits):
+            # Rounding x - anchor costs eps / 2 |x - anchor| f' <= eps / (2 e) and the
+            # sums a few eps of what they add up: 8 eps leaves no more room.
+            assert max(abs(a - b) for a, b in zip(p, exact.p, strict=True)) <= 8 * eps
+            assert abs(mp.fsum(p) - mpf(k)) <= 16 * eps * k
+            wide = mp.fsum(exact.w) > mpf(10) ** -20  # else p does not fix lambda
+            ordered = np.sort(x)[::-1].astype(float)
+            gap = ordered[int(np.ceil(k)) - 1] - ordered[int(np.floor(k))]
+            pair = mpf(float(found.anchor[0])) + mpf(float(found.offset[0]))
+            if wide:
+                assert abs(pair - exact.threshold) <= 32 * eps * (1 + gap)
+            size = 4 * eps * float(abs(g).max())
+            for a, b in zip(back, exact.vjp(g), strict=True):
+                assert abs(mpf(float(a)) - b) <= size
+            if name not in ("exp", "laplace", "sigmoid") or not wide:
+                continue
+            for a, b, v in zip(p, exact.p, x, strict=True):
+                if b > (1e-150 if dtype is np.float64 else 1e-18):
+                    far = 1 + abs(mpf(float(v)) - exact.threshold)
+                    assert abs(a / b - 1) <= 16 * eps * far
+
+
+@pytest.mark.parametrize("alpha", [1.01, 1.05, 1.25, 1.75, 1.99, 2.0])
+def test_entmax_matches_the_reference_within_its_condition(alpha):
+    # The power 1 / (alpha - 1) multiplies the rounding of its base.
+    bound = max(4.0, 1 / (alpha - 1)) * np.finfo(float).eps
+    for x, k in stress(np.float64):
+        if len(x) > 9:
+            continue
+        exact = oracle.solve(x, k, *oracle.curve("entmax", alpha))
+        p = stk.soft_topk(x, k, entmax(alpha))
+        for a, b in zip(p, exact.p, strict=True):
+            assert abs(mpf(float(a)) - b) <= bound
+
+
+@pytest.mark.parametrize("name", NAMES)
+@typed
+def test_long_rows_match_a_sorted_sum(name, dtype):
+    """More than one line per row: the sum of shares against k in float64."""
+    rng = np.random.default_rng(5)
+    x = (3 * rng.normal(size=30011)).astype(dtype)
+    for k in (1, 300, 15000.5, 30010):
+        p = stk.soft_topk(x, k, name)
+        # Shares are rounded to nearest: their sum is right to 16 eps k.
+        assert abs(p.sum(dtype=float) - k) <= 16 * float(np.finfo(dtype).eps) * k
+        lam = stk.threshold(x.astype(float), k, name)
+        direct = resolve(name).value(x.astype(float) - lam)
+        np.testing.assert_allclose(p, direct, rtol=0, atol=8 * np.finfo(dtype).eps)
+
+
+@named
+@given(data=st.data())
+def test_the_shares_are_the_curve_at_the_threshold(curve, data):
+    x = data.draw(scores(np.float64, MODEST, least=2))
+    k = data.draw(st.floats(0.01, len(x) - 0.01))
+    lam = stk.threshold(x, k, curve)
+    # x - lambda is rounded in absolute terms, at most 40 eps for these scores.
+    np.testing.assert_allclose(
+        curve.value(x - lam), stk.soft_topk(x, k, curve), atol=1e-13
+    )
+
+
+def test_clip_takes_the_middle_of_a_plateau():
+    assert stk.threshold([5.0, 0.0], 1, "clip") == 2.0
+    assert stk.threshold([5.0, 0.0], 1, "clip", temperature=2.0) == 1.5
+    assert stk.threshold([5.0, 0.0], 1, "triangular") == 2.5
+
+
+# --- curves of a user ---------------------------------------------------------------
+
+
+class Cauchy(Curve):
+    """Heavy tails: brackets are wide."""
+
+    name = "cauchy"
+
+    def value(self, t):
+        t = np.asarray(t)
+        return np.arctan2(1, -t) / np.pi
+
+    def slope(self, t):
+        return 1 / (np.pi * (1 + np.square(t)))
+
+
+class Stairs(Curve):
+    """Slope that jumps, and a flat part in the middle: lambda is not unique."""
+
+    name = "stairs"
+    support = (-2.0, 2.0)
+
+    def value(self, t):
+        return np.interp(t, [-2, -1, 1, 2], [0, 0.5, 0.5, 1])
+
+    def slope(self, t):
+        size = np.abs(t)
+        return 0.5 * ((size > 1) & (size < 2))
+
+
+class Lopsided(Curve):
+    """Fast below, slow above, centred far from 0."""
+
+    name = "lopsided"
+
+    def value(self, t):
+        return np.exp(-np.exp(-(np.clip(t, -600, 600) - 30)))
+
+    def slope(self, t):
+        t = np.clip(t, -600, 600) - 30
+        return np.exp(-t - np.exp(-t))
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        Cauchy(),
+        Stairs(),
+        Lopsided(),
+        stk.curves.EXP.reflected(),
+        stk.curves.LAPLACE.scaled(3.0),
+        stk.curves.CLIP.shifted(-5.0),
+    ],
+    ids=lambda c: c.name,
+)
+@given(data=st.data())
+def test_any_curve_is_solved(curve, data):
+    x = data.draw(scores(np.float64, st.floats(-1e3, 1e3), least=2))
+    k = data.draw(st.integers(1, len(x) - 1) | st.floats(0.01, len(x) - 0.01))
+    p = stk.soft_topk(x, k, curve)
+    assert np.all((p >= 0) & (p <= 1))
+    # The values of these curves carry a few eps each, of 1 and not of themselves.
+    assert abs(p.sum() - k) <= 16 * len(x) * np.finfo(float).eps
+
+
+def test_composed_curves_select_the_same():
+    x = np.array([2.0, 1.5, 0.25, -1.0, 0.0])
+    base = stk.soft_topk(x, 2, "laplace")
+    late = stk.soft_topk(x, 2, stk.curves.LAPLACE.shifted(3.0))
+    cold = stk.soft_topk(x, 2, stk.curves.LAPLACE.scaled(2.0), temperature=2.0)
+    for p in (late, cold):
+        np.testing.assert_allclose(p, base, rtol=0, atol=8 * np.finfo(float).eps)
+    assert stk.threshold(x, 2, stk.curves.LAPLACE.shifted(3.0)) == pytest.approx(
+        stk.threshold(x, 2, "laplace") - 3
+    )
+
+
+# --- derivatives --------------------------------------------------------------------
+
+
+@named
+def test_jacobian_matches_differences(curve):
+    x = np.array([1.3, 0.45, 0.2, -0.15, -0.4])
+    lin = stk.linearize(stk.soft_topk, x, 2, curve, temperature=0.8)
+    lam = stk.linearize(stk.threshold, x, 2, curve, temperature=0.8)
+    h = 1e-5
+    for j in range(5):
+        step = h * np.eye(5)[j]
+        up = stk.soft_topk(x + step, 2, curve, temperature=0.8)
+        down = stk.soft_topk(x - step, 2, curve, temperature=0.8)
+        # central differences: h^2 / 6 f''' / tau^3 and eps / h
+        np.testing.assert_allclose(lin.jacobian()[:, j], (up - down) / (2 * h), atol=2e-9)
+        up = stk.threshold(x + step, 2, curve, temperature=0.8)
+        down = stk.threshold(x - step, 2, curve, temperature=0.8)
+        assert lam.jacobian()[j] == pytest.approx((up - down) / (2 * h), abs=2e-9)
+    up = stk.soft_topk(x, 2 + h, curve, temperature=0.8)
+    down = stk.soft_topk(x, 2 - h, curve, temperature=0.8)
+    np.testing.assert_allclose(lin.dk, (up - down) / (2 * h), atol=2e-9)
+    up = stk.threshold(x, 2 + h, curve, temperature=0.8)
+    down = stk.threshold(x, 2 - h, curve, temperature=0.8)
+    assert lam.dk == pytest.approx((up - down) / (2 * h), abs=2e-9)
+
+
+@named
+@given(data=st.data())
+def test_the_jacobian_is_a_graph_laplacian(curve, data):
+    x = data.draw(scores(np.float64))
+    k = budget(data, x)
+    lin = stk.linearize(stk.soft_topk, x, k, curve)
+    J = lin.jacobian()
+    assert np.isfinite(J).all()
+    np.testing.assert_array_equal(lin.vjp(np.full(len(x), 1e8)), 0)
+    atol = 8 * np.finfo(float).eps
+    np.testing.assert_allclose(J, J.T, atol=atol)
+    assert np.all(J - np.diag(np.diag(J)) <= atol)
+    assert np.all(np.diag(J) >= -atol)
+
+
+def test_the_gradient_of_the_threshold_survives_underflow():
+    """f' underflows at 1000 temperatures; its ratio to the sum does not."""
+    x = [2000.0, 0.0]
+    for name in ("laplace", "sigmoid"):
+        lin = stk.linearize(stk.threshold, x, 1, name)
+        np.testing.assert_allclose(lin.jacobian(), [0.5, 0.5], rtol=1e-12)
+        p = stk.linearize(stk.soft_topk, x, 1, name)
+        np.testing.assert_array_equal(p.jacobian(), 0)
+        np.testing.assert_allclose(p.dk, [0.5, 0.5], rtol=1e-12)
+    np.testing.assert_allclose(
+        stk.linearize(stk.threshold, x, 1, "exp").jacobian(), [1, 0]
+    )
+
+
+def test_without_slope_the_jacobian_is_zero():
+    lin = stk.linearize(stk.soft_topk, [5.0, 0.0], 1, "clip")
+    np.testing.assert_array_equal(lin.jacobian(), 0)
+    np.testing.assert_array_equal(lin.dk, 0)
+    for k in (0, 2):
+        lin = stk.linearize(stk.soft_topk, [5.0, 0.0], k)
+        np.testing.assert_array_equal(lin.value, k / 2)
+        np.testing.assert_array_equal(lin.jacobian(), 0)
+
+
+def test_masked_entries_have_no_derivative():
+    x = np.array([1.0, -np.inf, 0.5, 0.0, 9.0])
+    mask = np.array([True, True, True, True, False])
+    lin = stk.linearize(stk.soft_topk, x, 1, where=mask)
+    J = lin.jacobian()
+    assert np.all(J[[1, 4]] == 0) and np.all(J[:, [1, 4]] == 0)
+    inner = stk.linearize(stk.soft_topk, x[[0, 2, 3]], 1).jacobian()
+    np.testing.assert_allclose(J[np.ix_([0, 2, 3], [0, 2, 3])], inner, atol=1e-15)
+
+
+# --- errors -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", [stk.soft_topk, stk.threshold])
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (([np.nan, 1], 1), {}, ValueError, "x must be finite or -inf .* got nan"),
+        (([np.inf, 1], 1), {}, ValueError, "x must be finite or -inf .* got inf"),
+        (([], 0), {}, ValueError, r"x must have at least one entry .* shape \(0,\)"),
+        ((1.0, 1), {}, ValueError, "x must have at least one axis, got a scalar"),
+        ((["a"], 1), {}, TypeError, "x must hold real numbers .* got dtype <U1"),
+        (([1j], 1), {}, TypeError, "x must hold real numbers .* complex128"),
+        (([1, 2], 3), {}, ValueError, r"k must lie in \[0, 2\].* got 3.0"),
+        (([1, 2], -0.5), {}, ValueError, r"k must lie in \[0, 2\].* got -0.5"),
+        (([1, 2], np.nan), {}, ValueError, r"k must lie in \[0, 2\].* got nan"),
+        (([1, -np.inf], 2), {}, ValueError, r"k must lie in \[0, 1\].* finite .* 2.0"),
+        (([1, 2], "1"), {}, TypeError, "k must be a real number .* got '1'"),
+        (([1, 2], True), {}, TypeError, "k must be a real number .* got True"),
+        (([1, 2], [1, 1]), {}, None, None),
+        (([[1, 2]] * 3, [1, 1]), {}, ValueError, r"k must broadcast against x .*\(2,\)"),
+        (([1, 2], 1, "gauss"), {}, ValueError, "curve must be one of .* got 'gauss'"),
+        (([1, 2], 1, 7), {}, TypeError, "curve must be a name or a Curve, got 7"),
+        (([1, 2], 1), {"temperature": 0}, ValueError, "temperature must .* got 0.0"),
+        (([1, 2], 1), {"temperature": -1}, ValueError, "temperature must .* got -1.0"),
+        (([1, 2], 1), {"temperature": np.inf}, ValueError, "temperature .* got inf"),
+        (([1, 2], 1), {"temperature": "1"}, TypeError, "temperature must .* got '1'"),
+        (([1, 2], 1), {"axis": 1}, ValueError, r"axis must lie in \[-1, 0\] .* got 1"),
+        (([1, 2], 1), {"axis": 0.0}, TypeError, "axis must be an integer, got 0.0"),
+        (([1, 2], 1), {"where": [1, 0]}, TypeError, "where must be boolean, got .*int"),
+        (([1, 2], 1), {"where": [True] * 3}, ValueError, "where must broadcast to"),
+        (([1, 2], 2), {"where": [True, False]}, ValueError, r"k must lie in \[0, 1\]"),
+    ],
+)
+def test_errors_name_the_argument(function, arguments, options, error, message):
+    if error is None:
+        function(*arguments, **options)
+        return
+    with pytest.raises(error, match=message):
+        function(*arguments, **options)
+
+
+def test_no_warning_even_if_all_are_on():
+    x = np.array([1e308, -1e308, 0.0, 5e-324, -np.inf])
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for curve in CURVES:
+            for tau in (1.0, 1e-300, 1e300):
+                stk.soft_topk(x, 2, curve, temperature=tau)
+                stk.threshold(x, 1.5, curve, temperature=tau)
+                stk.linearize(stk.soft_topk, x, 2, curve, temperature=tau).vjp(x > 0)
+
+
+@given(x=arrays(np.float64, 6, elements=MODEST))
+def test_k_one_of_exp_is_softmax(x):
+    assume(np.ptp(x) < 700)
+    e = np.exp(x - x.max())
+    np.testing.assert_allclose(
+        stk.soft_topk(x, 1, "exp"), e / e.sum(), rtol=0, atol=8 * np.finfo(float).eps
+    )
