@@ -288,4 +288,4 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def _with(batch: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
     """The inverse of `_without`."""
     place = len(batch) + 1 + axis
-    return batch[:place] + (n,) + batch[place:]
+    return (*batch[:place], n, *batch[place:])

@@ -178,17 +178,10 @@ class Curve:
         return row_dot(high, high), row_dot(p, low), row_dot(q, high), W
 
     def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
-        """The excess of the shares over k, and the next t.
-
-        The model ``m + P y - C / y = k`` with ``y = e^(-g (t' - t))`` has the right
-        value and slope if ``g = W / (P + C)``; it is exact for exponential tails.
-        """
+        """The excess of the shares over k, and the next t: here Newton's."""
         m, P, C, W = moments
-        D = k - m
-        total = P + C
-        root = np.abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
-        y = np.where(D >= 0, root / (2 * P), 2 * C / root)
-        return P - C - D, t - np.log(y) * total / W
+        excess = P - C - (k - m)
+        return excess, t + excess / W
 
     def select(self, v: Array, t: Array) -> Array:
         """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
@@ -265,6 +258,18 @@ class _TwoSided(Curve):
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
+
+    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+        """The step of the model ``m + P y - C / y = k``, ``y = e^(-g (t' - t))``.
+
+        It has the right value and, with ``g = W / (P + C)``, the right slope; it is
+        exact where the tails are exponential, far from 0 or with one slope between.
+        """
+        m, P, C, W = moments
+        D = k - m
+        root = np.abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
+        y = np.where(D >= 0, root / (2 * P), 2 * C / root)
+        return P - C - D, t - np.log(y) * (P + C) / W
 
 
 class _Laplace(_TwoSided):
@@ -535,10 +540,10 @@ class Entmax(Curve):
         return _power(np.minimum(base, 1, out=base), 1 / self._b)
 
     def _rise(self, d: Array, t: Array) -> Array:
-        """1 + b (d - t + origin), at least 0."""
+        """1 + b (d - t + origin), from 0 to 2."""
         base = d - t[..., None].astype(d.dtype)
         base *= self._b
-        return np.maximum(base, 0, out=base)
+        return np.clip(base, 0, 2, out=base)
 
 
 class _Reflected(Curve):

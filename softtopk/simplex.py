@@ -1,0 +1,845 @@
+r"""Maps from scores to a probability distribution: softmax and its relatives.
+
+With :math:`b=\alpha-1`, entmax is the maximiser over the simplex of
+:math:`p\cdot x+H_\alpha(p)`, :math:`H_\alpha(p)=(1-\sum_ip_i^\alpha)/(\alpha b)`,
+
+.. math:: p_i=\bigl[b x_i-t\bigr]_+^{1/b},\qquad
+          p_i=\bigl[m^b-b\,(x_{(1)}-x_i)\bigr]_+^{1/b},
+
+where the second form has the largest share m in place of the threshold t.  Its limit
+at :math:`\alpha=1` is softmax, :math:`\alpha=2` is sparsemax.  These are the k = 1
+members of `soft_topk` for the curves ``exp``, ``entmax(alpha)`` and ``clip``.  They
+are solved here once more, since at k = 1 only scores within :math:`1/b` of the
+largest can have a share: a few passes over those few take a small part of the time
+that the selection of a k-th score takes.
+
+*Taylor softmax* and *sparse softmax* are not of that form.
+
+Derived in *distributions/softmax*, *distributions/relatives*,
+*distributions/sparsemax* and *distributions/entmax*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import Array, Rows, as_rows, check_temperature, row_dot
+from .hard import top_k
+from .linearize import Linearization, differentiable
+
+__all__ = [
+    "entmax",
+    "log_softmax",
+    "logsumexp",
+    "softmax",
+    "sparse_softmax",
+    "sparsemax",
+    "taylor_softmax",
+]
+
+_MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
+_EPS = 2.0**-52
+_HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
+_LIMIT = 400
+_PATIENCE = 12  # steps after which every other one bisects
+
+
+def softmax_rule(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `softmax`."""
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    p = _softmax(rows.x, tau)
+    return _symmetric(rows, p, p, tau)
+
+
+@differentiable(softmax_rule)
+def softmax(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Softmax, :math:`p_i=e^{x_i/\tau}/\sum_je^{x_j/\tau}`.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf, with at least one finite entry in every row.  An entry
+        of -inf gets share 0.
+    temperature : float
+        :math:`\tau>0`; as it falls the shares approach `top_k` with k = 1.
+    axis : int
+        The axis along which the shares sum to 1.
+    where : array_like of bool, optional
+        Entries that take part; the others get share 0.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x` (float32 if `x` is float32 or float16, else float64).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row.  A share is right to a few units in the last place, times
+    :math:`1+(x_{(1)}-x_i)/\tau`.
+
+    References
+    ----------
+    Claims B01 to B20, D12 to D16; J. Su (2024), https://spaces.ac.cn/archives/10145.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import softmax
+    >>> softmax([2.0, 1.0, 0.0]).round(4).tolist()
+    [0.6652, 0.2447, 0.09]
+    """
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    return rows.expand(_softmax(rows.x, tau))
+
+
+def log_softmax_rule(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `log_softmax`."""
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    log_p, _ = log_shares(rows.x, tau)
+    p = np.exp(log_p)
+    finite = rows.x > -np.inf
+
+    def push(t: Array) -> Array:
+        t = np.where(finite, t - row_dot(p, t)[:, None], 0)
+        _divide(t, tau)
+        return t
+
+    def pull(g: Array) -> Array:
+        g = np.where(finite, g, 0)
+        g -= p * g.sum(axis=-1, keepdims=True)
+        _divide(g, tau)
+        return g
+
+    return Linearization(rows.expand(log_p), rows, push, pull)
+
+
+@differentiable(log_softmax_rule)
+def log_softmax(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Logarithm of `softmax`, also where a share would underflow or round to 1.
+
+    Parameters
+    ----------
+    x, temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        Of the shape of `x`; -inf for entries that take no part (their value is
+        constant, so their derivative is 0).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+
+    Notes
+    -----
+    O(n) per row.  The logarithm of the largest share is minus log1p of what the
+    others weigh, so it keeps its digits as it tends to 0.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import log_softmax
+    >>> log_softmax([50.0, 0.0]).tolist()
+    [-1.9287498479639178e-22, -50.0]
+    """
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    return rows.expand(log_shares(rows.x, tau)[0])
+
+
+def logsumexp_rule(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `logsumexp`."""
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    p = _softmax(rows.x, tau)
+    return Linearization(
+        rows.reduce(_log_total(rows.x, tau)),
+        rows,
+        lambda t: row_dot(p, t),
+        lambda g: p * g[:, None],
+        reduces=True,
+    )
+
+
+@differentiable(logsumexp_rule)
+def logsumexp(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
+
+    Parameters
+    ----------
+    x, temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array or scalar
+        One number per row, of the shape of `x` without `axis`, in the units of the
+        scores; it exceeds the maximum by at most :math:`\tau\log n`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`; also a row of only -inf is an error.
+
+    Notes
+    -----
+    O(n) per row.
+
+    References
+    ----------
+    Claims B04, B05.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import logsumexp
+    >>> float(logsumexp([1000.0, 1000.0]).round(6))
+    1000.693147
+    """
+    tau = check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    return rows.reduce(_log_total(rows.x, tau))
+
+
+def entmax_rule(
+    x: ArrayLike,
+    alpha: ArrayLike = 1.5,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `entmax`."""
+    tau = check_temperature(temperature)
+    rows, b = _entmax_rows(x, alpha, axis, where)
+    p = entmax_shares(rows.x, b, tau)[0]
+    power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
+    w = np.zeros_like(p)
+    np.power(p, power, out=w, where=p > 0)
+    return _symmetric(rows, p, w, tau)
+
+
+@differentiable(entmax_rule)
+def entmax(
+    x: ArrayLike,
+    alpha: ArrayLike = 1.5,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Entmax: a distribution that is sparse for :math:`\alpha>1`.
+
+    The maximiser of :math:`p\cdot x/\tau+(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))` over
+    the simplex; softmax at :math:`\alpha=1` and `sparsemax` at :math:`\alpha=2`.
+
+    Parameters
+    ----------
+    x : array_like
+        As in `softmax`.
+    alpha : array_like
+        At least 1: a number, or an array that broadcasts against `x` without `axis`.
+    temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x`, or of its broadcast against `alpha`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row for the maximum and the scores within :math:`\tau/(\alpha-1)` of it,
+    and O(that number) for each of a few Newton steps.  For :math:`\alpha\le2` a share
+    is right to a few units of 1e-16.  For :math:`\alpha>2` the map itself is not
+    Lipschitz where a share starts: there the shares are right for scores moved by a
+    few units in the last place.
+
+    The derivative is :math:`(\operatorname{diag}(w)-ww^\top/W)/\tau` with
+    :math:`w_i=p_i^{2-\alpha}` on the support, 0 elsewhere; a score exactly at the
+    edge counts as outside.
+
+    References
+    ----------
+    Claims B54 to B62, D38 to D43, N-16; B. Peters, V. Niculae, A. Martins, "Sparse
+    sequence-to-sequence models", ACL 2019.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import entmax
+    >>> entmax([2.0, 1.0, 0.0]).round(4).tolist()
+    [0.8307, 0.1693, 0.0]
+    >>> entmax([[1.0, 0.0], [1.0, 0.0]], alpha=[1.0, 2.0]).round(4).tolist()
+    [[0.7311, 0.2689], [1.0, 0.0]]
+    """
+    tau = check_temperature(temperature)
+    rows, b = _entmax_rows(x, alpha, axis, where)
+    return rows.expand(entmax_shares(rows.x, b, tau)[0])
+
+
+def sparsemax_rule(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `sparsemax`."""
+    return entmax_rule(x, 2.0, temperature=temperature, axis=axis, where=where)
+
+
+@differentiable(sparsemax_rule)
+def sparsemax(
+    x: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Sparsemax: the point of the simplex nearest to :math:`x/\tau`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+
+    See Also
+    --------
+    entmax : of which this is :math:`\alpha=2`; cost and accuracy are stated there.
+
+    Notes
+    -----
+    The derivative is :math:`(\operatorname{diag}(s)-ss^\top/|s|)/\tau` with the
+    support's indicator s.
+
+    References
+    ----------
+    Claims B39 to B49, D44, D45; A. Martins, R. Astudillo, "From softmax to sparsemax",
+    ICML 2016.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import sparsemax
+    >>> sparsemax([1.0, 0.5, -1.0]).tolist()
+    [0.75, 0.25, 0.0]
+    """
+    return entmax(x, 2.0, temperature=temperature, axis=axis, where=where)
+
+
+def taylor_softmax_rule(
+    x: ArrayLike,
+    order: int = 2,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `taylor_softmax`."""
+    order, tau = _check_order(order), check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    f, slope = _taylor(rows.x, order, tau)
+    total = f.sum(axis=-1, keepdims=True)
+    p, v = f / total, slope / total
+    _divide(v, tau)
+
+    def push(t: Array) -> Array:
+        return v * t - p * row_dot(v, t)[:, None]
+
+    def pull(g: Array) -> Array:
+        return v * (g - row_dot(p, g)[:, None])
+
+    return Linearization(rows.expand(p), rows, push, pull)
+
+
+@differentiable(taylor_softmax_rule)
+def taylor_softmax(
+    x: ArrayLike,
+    order: int = 2,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Taylor softmax, :math:`p_i=f(x_i/\tau)/\sum_jf(x_j/\tau)`.
+
+    f is the Taylor polynomial of :math:`e^x` at 0 of an even order.  The map neither
+    keeps the order of the scores nor ignores a common offset.
+
+    Parameters
+    ----------
+    x : array_like
+        As in `softmax`; an entry of -inf takes no part and gets share 0.
+    order : int
+        Even, from 2 to 100.
+    temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n order) per row.  The terms of f alternate for negative scores: the relative
+    error of a share is at most about `order` units in the last place, times
+    :math:`f(|x_i|/\tau)/f(x_i/\tau)`, which is below 6 for order 2.
+
+    References
+    ----------
+    Claims B22 to B25; A. de Brebisson, P. Vincent, "An exploration of softmax
+    alternatives belonging to the spherical loss family", ICLR 2016.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import taylor_softmax
+    >>> taylor_softmax([1.0, 0.0, -2.0]).tolist()  # 5/2, 1 and 1, of 9/2
+    [0.5555555555555556, 0.2222222222222222, 0.2222222222222222]
+    """
+    order, tau = _check_order(order), check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
+    f, _ = _taylor(rows.x, order, tau)
+    f /= f.sum(axis=-1, keepdims=True)
+    return rows.expand(f)
+
+
+def sparse_softmax_rule(
+    x: ArrayLike,
+    k: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Linearization:
+    """The derivative of `sparse_softmax`."""
+    tau = check_temperature(temperature)
+    rows = truncated_rows(x, k, axis, where)
+    p = _softmax(rows.x, tau, top_k(rows.x, rows.k))
+    return _symmetric(rows, p, p, tau)
+
+
+@differentiable(sparse_softmax_rule)
+def sparse_softmax(
+    x: ArrayLike,
+    k: ArrayLike,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Array:
+    r"""Softmax over the k largest scores; the others get share 0.
+
+    Parameters
+    ----------
+    x : array_like
+        As in `softmax`.
+    k : array_like
+        A whole number, 1 <= k <= the number of finite entries, or an array of them
+        that broadcasts against `x` without `axis`.
+    temperature, axis, where
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape of `x`, or of its broadcast against `k`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    :math:`p_i\propto m_ie^{x_i/\tau}` with :math:`m=` `top_k` (x, k).  Scores that tie
+    at the k-th place share the places left there equally, so equal scores get equal
+    shares and more than k shares can be above 0.  Whichever tied scores one kept
+    instead, the sum of the weights is the same.
+
+    p jumps where the k-th and the next score change order; the derivative is that of
+    softmax among the selected, with m held fixed.  O(n) per row for one k.
+
+    References
+    ----------
+    Claims B26 to B28.
+
+    Examples
+    --------
+    >>> from softtopk.simplex import sparse_softmax
+    >>> sparse_softmax([2.0, 1.0, 0.0], 2).round(4).tolist()
+    [0.7311, 0.2689, 0.0]
+    >>> sparse_softmax([0.0, 0.0, 0.0, -1.0], 2).round(4).tolist()
+    [0.3333, 0.3333, 0.3333, 0.0]
+    """
+    tau = check_temperature(temperature)
+    rows = truncated_rows(x, k, axis, where)
+    return rows.expand(_softmax(rows.x, tau, top_k(rows.x, rows.k)))
+
+
+def finite_rows(x: ArrayLike, axis: int, where: ArrayLike | None) -> Rows:
+    """Rows with at least one finite entry each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `as_rows`, and if a row has no finite entry.
+    """
+    rows = as_rows(x, axis=axis, where=where)
+    if (rows.count == 0).any():
+        raise ValueError("x must have a finite entry in every row, got only -inf")
+    return rows
+
+
+def truncated_rows(
+    x: ArrayLike, k: ArrayLike, axis: int, where: ArrayLike | None
+) -> Rows:
+    """Rows with a whole budget k >= 1 each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `as_rows`, and if a budget is 0.
+    """
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    if (rows.k == 0).any():
+        raise ValueError("k must be at least 1, got 0")
+    return rows
+
+
+def log_shares(
+    x: Array, tau: float, weight: Array | None = None
+) -> tuple[Array, Array]:
+    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's weighted sum.
+
+    Parameters
+    ----------
+    x : (R, n) array
+        Every row has a finite entry.
+    tau : float
+    weight : (R, n) array, optional
+        Sums to at least 1 in every row.
+
+    Returns
+    -------
+    log_p : (R, n) array
+        At most 0.
+    total : (R,) array
+        At least 0, with full relative accuracy.
+    """
+    d = _distances(x, tau)
+    e = np.exp(d)
+    if weight is not None:
+        e *= weight
+    # S = 1 + rest: the largest term would swallow the digits of the others.
+    place = x.argmax(axis=-1)[:, None]
+    largest = np.take_along_axis(e, place, axis=-1)
+    np.put_along_axis(e, place, largest - 1, axis=-1)
+    total = np.log1p(np.maximum(e.sum(axis=-1), 0))
+    d -= total[:, None]
+    return d, total
+
+
+def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, Array]:
+    r"""Shares of entmax with :math:`\alpha=1+b`, and the largest of each row.
+
+    Parameters
+    ----------
+    x : (R, n) array
+        Every row has a finite entry.
+    b : float or (R,) float64 array
+        At least 0.
+    tau : float
+
+    Returns
+    -------
+    p : (R, n) array
+    m : (R,) float64 array
+    """
+    if not isinstance(b, np.ndarray):
+        return _entmax_one(x, b, tau)
+    p, m = np.empty_like(x), np.empty(len(x))
+    # Where alpha has a closed power, it is exact and faster.
+    special = np.where((b == 0) | (b == 0.5) | (b == 1), b, np.nan)
+    for value in np.unique(special):
+        part = np.isnan(special) if np.isnan(value) else special == value
+        step = b[part] if np.isnan(value) else float(value)
+        p[part], m[part] = _entmax_one(x[part], step, tau)
+    return p, m
+
+
+def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
+    """`entmax_shares` where b is a number, or an array without 0."""
+    if not isinstance(b, np.ndarray) and b == 0:
+        p = _softmax(x, tau)
+        return p, p.max(axis=-1).astype(np.float64)
+    R, n = x.shape
+    top = x.max(axis=-1)
+    with np.errstate(over="ignore"):
+        # Rounding is monotone: no score above the exact cut is left out.
+        cut = (top - tau / b).astype(x.dtype)
+    index = np.flatnonzero(x >= cut[:, None])
+    starts = np.searchsorted(index, np.arange(R) * n)
+    counts = np.diff(starts, append=index.size)
+    d = x.reshape(-1)[index].astype(np.float64)
+    with np.errstate(all="ignore"):
+        d -= np.repeat(top, counts)
+        d /= tau
+        near = _Near(d, starts, counts, b)
+        m = near.solve()
+        values = near.shares(m)[0]
+    p = np.zeros(x.shape, x.dtype)
+    p.reshape(-1)[index] = values
+    return p, m
+
+
+@dataclass
+class _Near:
+    """The scores near the largest of their row, one row after the other.
+
+    Attributes
+    ----------
+    d : (N,) array
+        Distances to the largest score, at most 0.
+    starts, counts : (R,) int arrays
+        Where each row begins, and its length.
+    b : float or (R,) array
+        alpha - 1, above 0.
+    """
+
+    d: Array
+    starts: Array
+    counts: Array
+    b: float | Array
+
+    def spread(self, column: Any) -> Array:
+        """One number of each row, repeated for its entries."""
+        if len(self.counts) == 1 or not isinstance(column, np.ndarray):
+            return column
+        return np.repeat(column, self.counts)
+
+    def sum(self, values: Array) -> Array:
+        """The sum of each row."""
+        return np.add.reduceat(values, self.starts)
+
+    def shares(self, m: Array) -> tuple[Array, Array]:
+        """Shares where the largest of each row is m, and their derivatives by m."""
+        if not isinstance(self.b, np.ndarray):
+            if self.b == 1:
+                p = np.maximum(self.d + self.spread(m), 0)
+                return p, (p > 0).astype(np.float64)
+            if self.b == 0.5:
+                root = self.spread(np.sqrt(m))
+                base = np.maximum(0.5 * self.d + root, 0)
+                return base * base, base / root
+        scale = np.minimum(self.b * m**-self.b, _HUGE)
+        base = self.d * self.spread(scale)
+        np.maximum(base, -1, out=base)
+        ratio = np.exp(np.log1p(base) / self.spread(self.b))
+        base += 1
+        slope = np.divide(ratio, base, out=np.zeros_like(base), where=base > 0)
+        return self.spread(m) * ratio, slope
+
+    def solve(self) -> Array:
+        """The m for which the shares of a row sum to 1, by bracketed Newton steps.
+
+        For b <= 1 the sum is convex in m and Newton's steps fall to the root.  For
+        b > 1 it has a vertical tangent where a share starts: there steps may be tiny
+        far from the root, so only the excess or the bracket ends the search.
+        """
+        low, high = 1 / self.counts, np.ones(len(self.counts))
+        m, done = high, np.zeros(len(high), bool)
+        smooth = np.asarray(self.b) <= 1
+        for count in range(_LIMIT):
+            p, slope = self.shares(m)
+            excess = self.sum(p) - 1
+            step = m - excess / self.sum(slope)
+            low = np.where(excess <= 0, m, low)
+            high = np.where(excess >= 0, m, high)
+            done |= (np.abs(excess) <= _EPS) | (high - low <= _EPS * m)
+            done |= smooth & (np.abs(step - m) <= _EPS * m)
+            if done.all():
+                break
+            inside = (step > low) & (step < high)
+            if count > _PATIENCE and count % 2:
+                inside &= smooth
+            step = np.where(inside, step, 0.5 * (low + high))
+            m = np.where(done, m, step)
+        return m
+
+
+def _entmax_rows(
+    x: ArrayLike, alpha: ArrayLike, axis: int, where: ArrayLike | None
+) -> tuple[Rows, float | Array]:
+    """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
+    values = np.asarray(alpha)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(
+            f"alpha must be a real number or an array of them, got {alpha!r}"
+        )
+    values = values.astype(np.float64)
+    bad = ~((values >= 1) & (values < np.inf))
+    if bad.any():
+        raise ValueError(
+            f"alpha must be finite and at least 1, got {float(values[bad][0])}"
+        )
+    rows = finite_rows(x, axis, where)
+    if values.ndim == 0:
+        return rows, float(values) - 1
+    try:
+        batch = np.broadcast_shapes(rows.batch_shape, values.shape)
+    except ValueError:
+        raise ValueError(
+            f"alpha must broadcast against x without its axis, shape "
+            f"{rows.batch_shape}, got shape {values.shape}"
+        ) from None
+    if batch != rows.batch_shape:
+        # A budget of the same shape repeats the rows as alpha needs them.
+        rows = as_rows(x, np.zeros(values.shape), axis=axis, where=where)
+    return rows, np.broadcast_to(values, batch).reshape(-1) - 1
+
+
+def _check_order(order: int) -> int:
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
+        raise TypeError(f"order must be an integer, got {order!r}")
+    if order % 2 or not 2 <= order <= _MAX_ORDER:
+        raise ValueError(
+            f"order must be even and lie in [2, {_MAX_ORDER}] (a Taylor polynomial of "
+            f"odd order has a root), got {order}"
+        )
+    return int(order)
+
+
+def _distances(x: Array, tau: float) -> Array:
+    """(x - max) / tau."""
+    with np.errstate(over="ignore"):
+        d = x - x.max(axis=-1, keepdims=True)
+        if tau != 1:
+            _divide(d, tau)
+    return d
+
+
+def _divide(values: Array, tau: float) -> None:
+    """Divide in place, also float32 values by a temperature out of their range."""
+    np.divide(values, np.float64(tau), out=values, casting="same_kind")
+
+
+def _softmax(x: Array, tau: float, weight: Array | None = None) -> Array:
+    """Shares proportional to weight * e^{x/tau}."""
+    e = _distances(x, tau)
+    with np.errstate(under="ignore"):
+        np.exp(e, out=e)
+    if weight is not None:
+        e *= weight
+    e /= e.sum(axis=-1, keepdims=True)
+    return e
+
+
+def _log_total(x: Array, tau: float) -> Array:
+    total = tau * log_shares(x, tau)[1].astype(np.float64)
+    return (x.max(axis=-1) + total).astype(x.dtype)
+
+
+def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
+    """The Taylor polynomial f at u = x/tau and its derivative, 0 where x is -inf.
+
+    Both are multiplied by r^order, r = min(1, 1/max|u|), so that no power overflows:
+    f(u) r^order = h(y) = sum_j y^j r^(order-j) / j! with y = u r.
+    """
+    active = x > -np.inf
+    y = np.where(active, x, 0).astype(np.float64)
+    M = np.maximum(np.abs(y).max(axis=-1, keepdims=True), tau)
+    y /= M
+    r = tau / M
+    f, slope, power = np.zeros_like(y), np.zeros_like(y), np.ones_like(r)
+    with np.errstate(under="ignore"):
+        for j in range(order, -1, -1):
+            slope = slope * y + f
+            f = f * y + power / math.factorial(j)
+            power = power * r
+        slope *= r
+    return (f * active).astype(x.dtype), (slope * active).astype(x.dtype)
+
+
+def _symmetric(rows: Rows, p: Array, w: Array, tau: float) -> Linearization:
+    """The map (diag(w) - w w^T / W) / tau, W the sum of w over the row."""
+    shares = w / w.sum(axis=-1, keepdims=True)
+    pivot = shares.argmax(axis=-1)[:, None]
+
+    def product(t: Array) -> Array:
+        # Centred where most of the weight is, constants cancel exactly.
+        t = t - np.take_along_axis(t, pivot, axis=-1)
+        t -= row_dot(shares, t)[:, None]
+        t *= w
+        _divide(t, tau)
+        return t
+
+    return Linearization(rows.expand(p), rows, product, product)

@@ -1,0 +1,300 @@
+"""The book's Sphinx extensions, on books of two pages."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+EXTENSIONS = Path(__file__).resolve().parents[1] / "book" / "_extensions"
+sys.path.insert(0, str(EXTENSIONS))
+
+import claims  # noqa: E402
+
+# Sphinx and MyST-NB use what their own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("default")
+
+LEDGER = r"""
+sources:
+  post: {title: A post, url: "https://example.org/post", covers: the text}
+  book: {title: This book, covers: results}
+claims:
+  - id: A1
+    source: post
+    section: The part (部分)
+    statement: The sum is $\sum_i p_i = k$, see N-1.
+    verdict: holds
+    check: part/chapter
+  - id: A2
+    source: post
+    section: Part
+    statement: Each `p` is at most $1$.
+    verdict: refuted
+    note: At $x=2$ it is $3$.
+results:
+  - id: N-1
+    source: book
+    section: Limit
+    statement: It exists.
+    verdict: proved
+"""
+INDEX = """
+# Index
+
+{claim-counts}`claims` claims, {claim-counts}`refuted` refuted.
+
+```{toctree}
+part/chapter
+```
+
+```{claim-counts}
+```
+
+```{claim-sources}
+```
+
+```{claim-ledger} claims
+```
+
+```{claim-ledger} results
+```
+"""
+CHAPTER = """# Chapter
+
+See {claim}`A2`.
+
+```{claim} A1 A2
+```
+"""
+CHECK = 'with verify.claim("A1", "holds"):\n    assert total == k'
+
+
+class Book:
+    """A built book."""
+
+    def __init__(self, folder: Path, warnings: str) -> None:
+        self.folder = folder
+        self.warnings = warnings
+
+    def page(self, name: str) -> BeautifulSoup:
+        """Parse a built page."""
+        text = (self.folder / "html" / f"{name}.html").read_text(encoding="utf8")
+        return BeautifulSoup(text, "html.parser")
+
+
+def build(
+    folder: Path,
+    ledger: str = LEDGER,
+    index: str = INDEX,
+    chapter: str = CHAPTER,
+    check: str = CHECK,
+    tags: tuple[str, ...] = ("claim-A1",),
+) -> Book:
+    """Write and build a book; what is on disk already stays for Sphinx to reuse."""
+    source = folder / "source"
+    (source / "part").mkdir(parents=True, exist_ok=True)
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell(chapter, id="a"),
+            nbformat.v4.new_code_cell(check, metadata={"tags": list(tags)}, id="b"),
+        ],
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3"},
+            "language_info": {"name": "python"},
+        },
+    )
+    for path, text in (
+        (source / "claims.yml", ledger),
+        (source / "index.md", index),
+        (source / "part" / "chapter.ipynb", nbformat.writes(notebook)),
+    ):
+        if not path.exists() or path.read_text(encoding="utf8") != text:
+            path.write_text(text, encoding="utf8")
+    warnings = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            srcdir=source,
+            confdir=None,
+            outdir=folder / "html",
+            doctreedir=folder / "doctrees",
+            buildername="html",
+            status=None,
+            warning=warnings,
+            confoverrides={
+                "extensions": ["myst_nb", "claims", "offline"],
+                "claims_file": "claims.yml",
+                "nb_execution_mode": "off",
+                "myst_enable_extensions": ["dollarmath"],
+                "nitpicky": True,
+                "html_theme": "basic",
+            },
+        )
+        app.build()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
+    return Book(folder, plain)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Book:
+    """The sound book."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "0")
+        return build(tmp_path_factory.mktemp("book"))
+
+
+def test_sound_book_has_no_warning(book: Book) -> None:
+    assert book.warnings == ""
+
+
+def test_chapter_lists_its_claims(book: Book) -> None:
+    items = book.page("part/chapter").select("ul.claim-list > li")
+    first, second = items
+    assert first.select_one(".claim-id").text == "A1"
+    assert first.select_one(".claim-badge").text == "holds"
+    assert first.select_one(".claim-statement .math").text == r"\(\sum_i p_i = k\)"
+    assert first.select_one("a:has(.claim-badge)")["href"] == "../index.html#A1"
+    assert first.select_one(".claim-head > a:last-child")["href"] == "#check-A1"
+    assert second.select_one(".claim-badge").text == "refuted"
+    assert second.select_one(".claim-statement code").text == "p"
+    assert second.select_one(".claim-note").text == r"At \(x=2\) it is \(3\)."
+
+
+def test_role_links_to_the_row(book: Book) -> None:
+    link = book.page("part/chapter").find(string="See ").find_next("a")
+    assert link["href"] == "../index.html#A2"
+    assert link["title"] == "A2 refuted: Each p is at most 1."
+    assert link.text == "A2 refuted"
+
+
+def test_statement_links_the_claims_it_names(book: Book) -> None:
+    statement = book.page("index").select_one("#A1 .claim-statement")
+    assert statement.select_one("a")["href"] == "#N-1"
+
+
+def test_check_cell_is_a_target_and_links_back(book: Book) -> None:
+    cell = book.page("part/chapter").select_one("#check-A1")
+    assert "verify" in cell.text
+    note = cell.find_previous_sibling("p")
+    assert note["class"] == ["claim-check"]
+    assert note.select_one("a")["href"] == "../index.html#A1"
+
+
+def test_ledger_rows(book: Book) -> None:
+    page = book.page("index")
+    rows = page.select("table.claim-ledger tbody tr")
+    assert [row["id"] for row in rows] == ["A1", "A2", "N-1"]
+    states = [(r["data-source"], r["data-verdict"], r["data-state"]) for r in rows]
+    assert states == [
+        ("post", "holds", "checked"),
+        ("post", "refuted", "unchecked"),
+        ("book", "proved", "unchecked"),
+    ]
+    assert rows[0].select_one("td:last-child a")["href"] == "part/chapter.html#check-A1"
+    assert rows[0].select_one("[lang=zh-Hans]").text == "部分"
+    assert rows[1].select_one(".claim-readers").text == "cited in Chapter"
+    assert rows[1].select_one(".claim-readers a")["href"] == "part/chapter.html"
+    assert rows[2].select_one(".claim-name").text == "Limit"
+    assert rows[2].select_one(".claim-readers") is None
+
+
+def test_counts(book: Book) -> None:
+    page = book.page("index")
+    assert page.find(string=re.compile("^2 claims, 1 refuted")) is not None
+    cells = [
+        [cell.text for cell in row.select("td")]
+        for row in page.select("table.claim-counts tbody tr")
+    ]
+    assert cells == [
+        ["A post", "1", "0", "0", "1", "2", "1"],
+        ["All sources", "1", "0", "0", "1", "2", "1"],
+    ]
+    line = page.select_one(".claim-counts-results").text
+    assert line == ("Beyond the sources: 1 results, 1 proved, 0 numeric, 0 checked.")
+
+
+def test_sources(book: Book) -> None:
+    items = book.page("index").select(".claim-sources li")
+    assert [item.text for item in items] == ["A post: the text."]
+
+
+def test_mathematics_is_served_by_the_book(book: Book) -> None:
+    scripts = [s["src"] for s in book.page("index").select("script[src]")]
+    assert any(s.partition("?")[0] == "_static/mathjax/tex-chtml.js" for s in scripts)
+    assert not [s for s in scripts if "//" in s]
+    mathjax = book.folder / "html" / "_static" / "mathjax"
+    assert (mathjax / "tex-chtml.js").stat().st_size > 1_000_000
+    assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
+    assert (mathjax / "input/tex/extensions/ams.js").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        ({"chapter": "# C\n\n{claim}`A9`\n"}, "unknown claim 'A9'"),
+        ({"chapter": "# C\n\n```{claim} A1 A9\n```\n"}, "unknown claim 'A9'"),
+        ({"tags": ("claim-A1", "claim-A9")}, "tag of unknown claim 'A9'"),
+        ({"tags": ()}, "cell checks claim A1 but lacks the tag"),
+        ({"check": CHECK.replace("holds", "refuted")}, "has verdict 'holds'; its cell"),
+        ({"check": "pass"}, "has verdict 'holds'; its cell says None"),
+        ({"tags": (), "check": "pass"}, "check of claim A1 does not check it"),
+        ({"index": INDEX.replace("`refuted`", "`true`")}, "cannot count 'true'"),
+        (
+            {"index": INDEX.replace("```{claim-ledger} claims\n```", "")},
+            "no page holds the row of claim A1",
+        ),
+    ],
+)
+def test_fault_is_a_warning(
+    tmp_path: Path, change: dict[str, str], warning: str
+) -> None:
+    assert warning in build(tmp_path, **change).warnings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("verdict: holds", "verdict: true-ish", "A1: verdict 'true-ish'"),
+        ("id: A2", "id: A1", "A1: stands twice"),
+        ("source: book", "source: nobody", "N-1: unknown source 'nobody'"),
+        ("note:", "remark:", "A2: .*remark"),
+    ],
+)
+def test_broken_ledger_is_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    path = tmp_path / "claims.yml"
+    path.write_text(LEDGER.replace(old, new, 1), encoding="utf8")
+    with pytest.raises(ValueError, match=message):
+        claims.read_ledger(path)
+
+
+def test_ledger_page_follows_a_changed_chapter(tmp_path: Path) -> None:
+    build(tmp_path)
+    book = build(tmp_path, chapter="# New title\n\n{claim}`A2`\n")
+    readers = book.page("index").select_one("#A2 .claim-readers")
+    assert readers.text == "cited in New title"
+    book = build(tmp_path, chapter="# New title\n")
+    assert book.page("index").select_one("#A2 .claim-readers") is None
+
+
+def test_chapter_follows_a_changed_ledger(tmp_path: Path) -> None:
+    build(tmp_path)
+    book = build(tmp_path, LEDGER.replace("verdict: holds", "verdict: imprecise", 1))
+    badge = book.page("part/chapter").select_one(".claim-list .claim-badge")
+    assert badge.text == "imprecise"
+    assert "claim A1 has verdict 'imprecise'; its cell says 'holds'" in book.warnings
+
+
+def test_build_is_reproducible(book: Book, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "0")
+        again = build(tmp_path)
+    for name in ("index", "part/chapter"):
+        assert str(book.page(name)) == str(again.page(name))
