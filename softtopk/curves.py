@@ -181,7 +181,9 @@ class Curve:
         """The excess of the shares over k, and the next t: here Newton's."""
         m, P, C, W = moments
         excess = P - C - (k - m)
-        return excess, t + excess / W
+        noise = 2 * np.finfo(np.asarray(P).dtype).eps * (P + C)
+        excess = np.where(np.abs(excess) > noise, excess, 0)
+        return excess, t + np.where(excess == 0, 0, excess / W)
 
     def select(self, v: Array, t: Array) -> Array:
         """p = f(d - t + origin) from v = prepare(d); may overwrite it."""

@@ -9,7 +9,7 @@ neither is a smooth top-k operator.
 - `weighted_softmax_topk`: weights :math:`(1-p)e^x`.  The limit for k = 2 is
   (3/2, 1/2, 0, ..., 0); for k >= 3 weights turn negative and the sum has poles.
 
-Use `soft_topk` or `grad_topk` instead.  The chapter *selection/iteration* proves what
+Use `soft_topk` or `grad_topk` instead.  The chapter *selection/iterations* proves what
 is said here.
 """
 
@@ -114,9 +114,10 @@ def weighted_softmax_topk(x: ArrayLike, k: ArrayLike, *, axis: int = -1) -> Arra
     with np.errstate(over="ignore"):
         e = np.exp(rows.x - rows.x.max(axis=-1, keepdims=True))
     p = np.zeros_like(rows.x)
+    rest = np.ones_like(rows.x)  # 1 - p, which a subtraction would lose near p = 1
     for step in range(int(rows.k.max(initial=0))):
         active = step < rows.k
-        weights = (1 - p) * e
+        weights = rest * e
         total = weights.sum(axis=-1)
         if (total[active] == 0).any():
             raise ValueError(
@@ -124,8 +125,19 @@ def weighted_softmax_topk(x: ArrayLike, k: ArrayLike, *, axis: int = -1) -> Arra
                 f"{step + 1} sum to 0, got k = {rows.k[active][0]:g}"
             )
         total[~active] = 1
+        others = _sum_of_others(weights)
+        rest = np.where(active[:, None], rest * (others - p * e) / total[:, None], rest)
         p += weights / total[:, None] * active[:, None]
     return rows.expand(p)
+
+
+def _sum_of_others(weights: Array) -> Array:
+    """For each entry the sum of its row without it, free of cancellation."""
+    before = np.zeros_like(weights)
+    np.cumsum(weights[:, :-1], axis=-1, out=before[:, 1:])
+    after = np.zeros_like(weights)
+    np.cumsum(weights[:, :0:-1], axis=-1, out=after[:, -2::-1])
+    return before + after
 
 
 def _finite_rows(x: ArrayLike, k: ArrayLike, axis: int) -> Rows:

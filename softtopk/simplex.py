@@ -650,10 +650,11 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
     starts = np.searchsorted(index, np.arange(R) * n)
     counts = np.diff(starts, append=index.size)
     d = x.reshape(-1)[index].astype(np.float64)
+    near = _Near(d, starts, counts, b)
     with np.errstate(all="ignore"):
-        d -= np.repeat(top, counts)
-        d /= tau
-        near = _Near(d, starts, counts, b)
+        d -= near.spread(top)
+        if tau != 1:
+            d /= tau
         m = near.solve()
         values = near.shares(m)[0]
     p = np.zeros(x.shape, x.dtype)
@@ -680,15 +681,11 @@ class _Near:
     counts: Array
     b: float | Array
 
-    def spread(self, column: Any) -> Array:
+    def spread(self, column: Any) -> Any:
         """One number of each row, repeated for its entries."""
-        if len(self.counts) == 1 or not isinstance(column, np.ndarray):
+        if not isinstance(column, np.ndarray) or len(column) == 1:
             return column
         return np.repeat(column, self.counts)
-
-    def sum(self, values: Array) -> Array:
-        """The sum of each row."""
-        return np.add.reduceat(values, self.starts)
 
     def shares(self, m: Array) -> tuple[Array, Array]:
         """Shares where the largest of each row is m, and their derivatives by m."""
@@ -698,42 +695,112 @@ class _Near:
                 return p, (p > 0).astype(np.float64)
             if self.b == 0.5:
                 root = self.spread(np.sqrt(m))
-                base = np.maximum(0.5 * self.d + root, 0)
+                base = 0.5 * self.d
+                base += root
+                np.maximum(base, 0, out=base)
                 return base * base, base / root
         scale = np.minimum(self.b * m**-self.b, _HUGE)
         base = self.d * self.spread(scale)
         np.maximum(base, -1, out=base)
-        ratio = np.exp(np.log1p(base) / self.spread(self.b))
+        ratio = np.log1p(base)
+        ratio /= self.spread(self.b)
+        np.exp(ratio, out=ratio)
         base += 1
         slope = np.divide(ratio, base, out=np.zeros_like(base), where=base > 0)
-        return self.spread(m) * ratio, slope
+        ratio *= self.spread(m)
+        return ratio, slope
+
+    def excess(self, m: Array) -> tuple[Array, Array, Array]:
+        r"""By how much the shares exceed 1 at m, the next m, and the shares.
+
+        With u = m^b the b-th power of the sum S is nearly linear in u: linear for
+        b = 1, and in the limit b = 0 in log u.  Newton's step is that of
+        :math:`S(u)^b=1`.
+        """
+        p, slope = self.shares(m)
+        S = np.add.reduceat(p, self.starts)
+        W = np.add.reduceat(slope, self.starts)
+        b = self.b
+        if not isinstance(b, np.ndarray) and b == 1:
+            return S - 1, m - (S - 1) / W, p
+        drop = np.expm1(-b * np.log(S)) * S / (m * W)
+        return S - 1, m * np.exp(np.log1p(drop) / b), p
 
     def solve(self) -> Array:
-        """The m for which the shares of a row sum to 1, by bracketed Newton steps.
+        """The m for which the shares of each row sum to 1."""
+        if isinstance(self.b, np.ndarray):
+            m, steep = np.empty(len(self.b)), self.b > 1
+            for part, method in ((~steep, _Near._fall), (steep, _Near._enclose)):
+                if part.any():
+                    m[part] = method(self._rows(part))
+            return m
+        return self._enclose() if self.b > 1 else self._fall()
 
-        For b <= 1 the sum is convex in m and Newton's steps fall to the root.  For
-        b > 1 it has a vertical tangent where a share starts: there steps may be tiny
-        far from the root, so only the excess or the bracket ends the search.
+    def _fall(self) -> Array:
+        """For b <= 1: S^b is convex in u, and Newton's steps from m = 1 fall to 1."""
+        near, rows = self, np.arange(len(self.counts))
+        m = np.ones(len(rows))
+        result = m.copy()
+        # The error after a step is of second order only where p is smooth in u.
+        tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
+        for _ in range(_LIMIT):
+            _, step, p = near.excess(m)
+            step = np.minimum(step, m)
+            result[rows] = step
+            moving = m - step > tight * m
+            if not moving.any():
+                break
+            near, rows, m = near._shrink(moving, p > 0, rows, step)
+        return result
+
+    def _enclose(self) -> Array:
+        """For b > 1: Newton's steps within a bracket.
+
+        S has a vertical tangent where a share starts: there steps may be tiny far
+        from the root, so only the excess or the bracket ends the search.
         """
         low, high = 1 / self.counts, np.ones(len(self.counts))
-        m, done = high, np.zeros(len(high), bool)
-        smooth = np.asarray(self.b) <= 1
+        near, rows, m = self, np.arange(len(self.counts)), high
+        result = m.copy()
         for count in range(_LIMIT):
-            p, slope = self.shares(m)
-            excess = self.sum(p) - 1
-            step = m - excess / self.sum(slope)
-            low = np.where(excess <= 0, m, low)
-            high = np.where(excess >= 0, m, high)
-            done |= (np.abs(excess) <= _EPS) | (high - low <= _EPS * m)
-            done |= smooth & (np.abs(step - m) <= _EPS * m)
-            if done.all():
-                break
-            inside = (step > low) & (step < high)
+            excess, step, p = near.excess(m)
+            low[rows] = np.where(excess <= 0, m, low[rows])
+            high[rows] = np.where(excess >= 0, m, high[rows])
+            left, right = low[rows], high[rows]
+            inside = (step > left) & (step < right)
             if count > _PATIENCE and count % 2:
-                inside &= smooth
-            step = np.where(inside, step, 0.5 * (low + high))
-            m = np.where(done, m, step)
-        return m
+                inside[:] = False
+            step = np.where(inside, step, 0.5 * (left + right))
+            moving = (np.abs(excess) > _EPS) & (right - left > _EPS * right)
+            step = result[rows] = np.where(moving, step, m)
+            if not moving.any():
+                break
+            useful = (p > 0) | near.spread(excess < 0)
+            near, rows, m = near._shrink(moving, useful, rows, step)
+        return result
+
+    def _shrink(
+        self, moving: Array, useful: Array, rows: Array, m: Array
+    ) -> tuple[_Near, Array, Array]:
+        """Leave out rows at rest, and the useless half of the entries of a row.
+
+        What happens to a row depends on that row alone, so that its result is the
+        same in any batch.
+        """
+        fewer = 2 * np.add.reduceat(useful, self.starts, dtype=np.intp) <= self.counts
+        if moving.all() and not fewer.any():
+            return self, rows, m
+        keep = (useful | ~self.spread(fewer)) & self.spread(moving)
+        counts = np.add.reduceat(keep, self.starts, dtype=np.intp)[moving]
+        starts = np.cumsum(counts) - counts
+        b = self.b[moving] if isinstance(self.b, np.ndarray) else self.b
+        return _Near(self.d[keep], starts, counts, b), rows[moving], m[moving]
+
+    def _rows(self, part: Array) -> _Near:
+        """Some of the rows, where b is an array."""
+        keep, counts = self.spread(part), self.counts[part]
+        b = np.asarray(self.b)[part]
+        return _Near(self.d[keep], np.cumsum(counts) - counts, counts, b)
 
 
 def _entmax_rows(

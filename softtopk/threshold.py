@@ -36,6 +36,7 @@ from .linearize import Linearization, differentiable
 
 _BLOCK = 1 << 20  # bytes of rows to work on at a time
 _PATIENCE = 6  # evaluations after which a step must halve the excess
+_LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
 
 
@@ -293,14 +294,18 @@ def _solve_part(
         d.reshape(-1)[n:] = -np.inf
     v = curve.prepare(_divide(d, tau))
 
-    reach = np.finfo(x.dtype).max / 8
-
-    def bracket() -> tuple[Array, Array]:
-        ends = np.stack([upper - anchor, lower - anchor]).astype(np.float64) / tau
-        return _bracket(curve, *np.clip(ends, -reach, reach), k, n)
-
+    # Where they overflow any large number serves: nothing lies between.
+    reach = float(np.finfo(x.dtype).max) / 8
+    above = np.minimum((upper.astype(np.float64) - anchor) / tau, reach)
+    below = np.maximum((lower.astype(np.float64) - anchor) / tau, -reach)
     find = _root if x.ndim == 1 else _roots
-    t = find(curve, v, k, bracket)
+    t = find(
+        curve,
+        v,
+        k,
+        _start(curve, above, below),
+        lambda: _bracket(curve, above, below, k, n),
+    )
     p = curve.select(v, t)
     if n > PIECE:
         p = p.reshape(-1)[:n]
@@ -364,26 +369,31 @@ def _bracket(
     return low, high
 
 
-def _start(curve: Curve) -> float:
-    """An offset that splits a gap in the scores evenly."""
-    low, high = (end - curve.origin for end in curve.support)
+def _start(curve: Curve, above: Array, below: Array) -> Array:
+    """An offset that splits the gap between the K-th and J-th entry of d evenly.
+
+    So on a plateau the threshold is the middle of its interval.
+    """
+    low, high = curve.support
     if math.isfinite(low) and math.isfinite(high):
-        return -0.5 * low - 0.5 * high
-    if math.isfinite(high):
-        return -high
-    return -low if math.isfinite(low) else 0.0
+        return 0.5 * above + 0.5 * below - 0.5 * (low + high) + curve.origin
+    end = high if math.isfinite(high) else low if math.isfinite(low) else 0.0
+    return 0.0 * above - end + curve.origin
 
 
 Bracket = Callable[[], tuple[Array, Array]]
 
 
-def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64:
-    """The offset of one row: the curve's steps, kept inside a bracket.
+def _root(
+    curve: Curve, v: Array, k: np.float64, t: np.float64, bracket: Bracket
+) -> np.float64:
+    """The offset of one row from the start t: the curve's steps inside a bracket.
 
-    The order statistics bound the offset only when a step needs it.
+    The order statistics give the bracket when a step is long, or leads out of the
+    bracket that the excess at earlier offsets gives, or does not halve the excess.
     """
     tolerance = curve.tolerance[v.dtype]
-    t, low, high, before = np.float64(_start(curve)), -np.inf, np.inf, np.inf
+    low, high, before = -np.inf, np.inf, np.inf
     for count in range(_LIMIT):
         excess, step = curve.advance(t, _moments(curve, v, t), k)
         if excess >= 0:
@@ -395,10 +405,10 @@ def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64
             return step
         slow = count > _PATIENCE and 2 * abs(excess) > before
         before = abs(excess)
+        if high - low == np.inf and (slow or not abs(step - t) < _LONG):
+            least, most = bracket()
+            low, high = max(low, least), min(high, most)
         if slow or not low < step < high:
-            if high - low == np.inf:
-                least, most = bracket()
-                low, high = max(low, least), min(high, most)
             step = 0.5 * low + 0.5 * high
             if abs(step - t) <= size:
                 return step
@@ -406,29 +416,28 @@ def _root(curve: Curve, v: Array, k: np.float64, bracket: Bracket) -> np.float64
     return t
 
 
-def _roots(curve: Curve, v: Array, k: Array, bracket: Bracket) -> Array:
+def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Array:
     """The offsets of the rows of a block, as `_root` finds them one by one."""
     tolerance = curve.tolerance[v.dtype]
-    t = np.full(len(v), _start(curve))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
-    done, before, bounds = np.zeros(len(v), bool), np.inf, None
+    before, done = np.full(len(v), np.inf), np.zeros(len(v), bool)
+    bounds = None
     for count in range(_LIMIT):
         excess, step = curve.advance(t, curve.moments(v, t), k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
         size = tolerance * (1 + np.abs(t))
-        halve = ~((step > low) & (step < high))
-        if count > _PATIENCE:
-            halve |= 2 * np.abs(excess) > before
+        slow = (count > _PATIENCE) & (2 * np.abs(excess) > before)
         before = np.abs(excess)
-        halve &= ~(done | (np.abs(step - t) <= size))
-        if halve.any():
-            if bounds is None:
-                bounds = bracket()
-            open_ = halve & (high - low == np.inf)
-            low = np.where(open_, np.maximum(low, bounds[0]), low)
-            high = np.where(open_, np.minimum(high, bounds[1]), high)
-            step = np.where(halve, 0.5 * low + 0.5 * high, step)
+        close = np.abs(step - t) <= size
+        wide = slow | ~(np.abs(step - t) < _LONG)
+        wide &= ~(done | close) & (high - low == np.inf)
+        if wide.any():
+            bounds = bracket() if bounds is None else bounds
+            low = np.where(wide, np.maximum(low, bounds[0]), low)
+            high = np.where(wide, np.minimum(high, bounds[1]), high)
+        halve = ~close & (slow | ~((step > low) & (step < high)))
+        step = np.where(halve, 0.5 * low + 0.5 * high, step)
         new = np.where(done, t, step)
         done |= np.abs(new - t) <= size
         t = new

@@ -269,10 +269,9 @@ def test_the_hard_limit_splits_ties_equally(scale, temperature):
 @pytest.mark.parametrize(("dtype", "tau"), [(np.float64, 5e-324), (np.float32, 1e-60)])
 def test_a_temperature_below_the_normal_range_is_the_hard_limit(dtype, tau):
     x = np.array([2e-30, 1e-30, 0.0], dtype)
-    assert np.array_equal(grad_topk(x, 1, temperature=tau), [1, 0, 0])
-    assert np.array_equal(
-        grad_topk(0 * x, 1, temperature=tau), np.full(3, 1 / 3, dtype)
-    )
+    tol = 4 * np.finfo(dtype).eps
+    assert np.abs(grad_topk(x, 1, temperature=tau) - [1, 0, 0]).max() <= tol
+    assert np.abs(grad_topk(0 * x, 1, temperature=tau) - 1 / 3).max() <= tol
 
 
 def test_k_zero_and_k_full_are_exact():
