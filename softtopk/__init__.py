@@ -1,9 +1,18 @@
 """Smooth top-k operators: derived, proved, and computed to the last digit."""
 
-from . import curves, iterative
+from . import curves, iterative, losses
 from .hard import top_k, top_k_sum
 from .linearize import Linearization, linearize
 from .perturb import Noise, perturb_max
+from .simplex import (
+    entmax,
+    log_softmax,
+    logsumexp,
+    softmax,
+    sparse_softmax,
+    sparsemax,
+    taylor_softmax,
+)
 from .subset import grad_topk, log_partition, pair_marginals
 from .threshold import soft_topk, threshold
 
@@ -11,13 +20,21 @@ __all__ = [
     "Linearization",
     "Noise",
     "curves",
+    "entmax",
     "grad_topk",
     "iterative",
     "linearize",
     "log_partition",
+    "log_softmax",
+    "logsumexp",
+    "losses",
     "pair_marginals",
     "perturb_max",
     "soft_topk",
+    "softmax",
+    "sparse_softmax",
+    "sparsemax",
+    "taylor_softmax",
     "threshold",
     "top_k",
     "top_k_sum",

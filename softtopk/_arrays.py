@@ -177,7 +177,7 @@ def as_rows(
 
 
 def row_dot(a: Array, b: Array) -> Array:
-    """The inner product of each pair of rows, ``(R, n) x (R, n) -> (R,)``.
+    """The inner product of each pair of rows, ``(..., n) x (..., n) -> (...)``.
 
     Long rows are cut in pieces: a BLAS product of more than 10000 entries starts
     threads, which costs far more than it gains, and short sums round less.
@@ -186,9 +186,9 @@ def row_dot(a: Array, b: Array) -> Array:
     if n <= PIECE:
         return np.vecdot(a, b)
     full = n - n % PIECE
-    split = (a.shape[0], full // PIECE, PIECE)
-    head = np.vecdot(a[:, :full].reshape(split), b[:, :full].reshape(split))
-    return head.sum(axis=-1) + np.vecdot(a[:, full:], b[:, full:])
+    split = (*a.shape[:-1], full // PIECE, PIECE)
+    head = np.vecdot(a[..., :full].reshape(split), b[..., :full].reshape(split))
+    return head.sum(axis=-1) + np.vecdot(a[..., full:], b[..., full:])
 
 
 def check_temperature(temperature: float) -> float:

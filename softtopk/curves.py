@@ -28,7 +28,7 @@ Derived in *selection/threshold* (every curve), *selection/exponential*,
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,7 +50,8 @@ __all__ = [
 # exp of a larger argument, or products of a few of them, would leave the range.
 _REACH = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
 
-Moments = tuple[Array, Array, Array, Array]
+# One number for each line, or one number.
+Moments = tuple[Any, Any, Any, Any]
 
 
 class Curve:
@@ -163,7 +164,7 @@ class Curve:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         """Sums over each row of v = prepare(d): (m, P, C, W).
 
         m counts the entries nearer to 1 than to 0, P sums the shares of the others,
@@ -177,7 +178,7 @@ class Curve:
         W = self.slope(u).sum(axis=-1)
         return row_dot(high, high), row_dot(p, low), row_dot(q, high), W
 
-    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+    def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t: here Newton's."""
         m, P, C, W = moments
         excess = P - C - (k - m)
@@ -185,11 +186,11 @@ class Curve:
         excess = np.where(np.abs(excess) > noise, excess, 0)
         return excess, t + np.where(excess == 0, 0, excess / W)
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
         return self.value(self._distance(v, t))
 
-    def _distance(self, d: Array, t: Array) -> Array:
+    def _distance(self, d: Array, t: Any) -> Array:
         u = d - t[..., None].astype(d.dtype)
         u += d.dtype.type(self.origin)
         return u
@@ -236,18 +237,18 @@ class _Exp(Curve):
     def prepare(self, d: Array) -> Array:
         return _exp(d)
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]
         low = (v <= s).astype(v.dtype)
         S = row_dot(v, low)
         return v.shape[-1] - row_dot(low, low), S, S, S
 
-    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+    def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, _ = moments
         # t >= 0 because the anchor is the ceil(k)-th largest score.
         return m - k + S * np.exp(-t), np.maximum(np.log(S / (k - m)), 0.0)
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         v *= np.exp(-t).astype(v.dtype)[..., None]
         return np.minimum(v, 1, out=v)
 
@@ -261,7 +262,7 @@ class _TwoSided(Curve):
     def prepare(self, d: Array) -> Array:
         return _exp(d)
 
-    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+    def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The step of the model ``m + P y - C / y = k``, ``y = e^(-g (t' - t))``.
 
         It has the right value and, with ``g = W / (P + C)``, the right slope; it is
@@ -305,7 +306,7 @@ class _Laplace(_TwoSided):
         q = self.slope_of_p(p)
         return 0.5 * _xlogx(2 * q) - q
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         s = np.exp(t)
         low = (v < s.astype(v.dtype)[..., None]).astype(v.dtype)
         high = 1 - low
@@ -313,7 +314,7 @@ class _Laplace(_TwoSided):
         C = row_dot(1 / v, high) * (s / 2)
         return row_dot(high, high), P, C, P + C
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         half = (0.5 * np.exp(-t)).astype(v.dtype)[..., None]
         upper = (0.5 * np.exp(t)).astype(v.dtype)[..., None] / v
         np.subtract(1, upper, out=upper)
@@ -360,7 +361,7 @@ class _Sigmoid(_TwoSided):
         p = _as_share(p)
         return _xlogx(p) + _xlogx(1 - p)
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]
         high = (v >= s).astype(v.dtype)
         q = np.minimum(v, s)
@@ -368,7 +369,7 @@ class _Sigmoid(_TwoSided):
         P, C = row_dot(q, 1 - high), row_dot(q, high)
         return row_dot(high, high), P, C, P + C - row_dot(q, q)
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
         p = np.divide(np.exp(t).astype(v.dtype)[..., None], v, out=v)
         p += 1
@@ -404,14 +405,14 @@ class _Clip(Curve):
 
     # Between two breakpoints the excess is linear in t.
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         share = v - t[..., None].astype(v.dtype)
         np.clip(share, 0, 1, out=share)
         total = share.sum(axis=-1)
         inner = ((share > 0) & (share < 1)).astype(v.dtype)
         return total, total, total, inner.sum(axis=-1)
 
-    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+    def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         total, _, _, W = moments
         excess = total - k
         return excess, t + excess / W
@@ -454,7 +455,7 @@ class _Triangular(Curve):
 
     # With z = t + 1, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         z = v - t[..., None].astype(v.dtype)
         high = (z > 1).astype(v.dtype)
         slope = np.maximum(np.minimum(z, 2 - z), 0)
@@ -462,7 +463,7 @@ class _Triangular(Curve):
         P, C = row_dot(q, 1 - high), row_dot(q, high)
         return row_dot(high, high), P, C, slope.sum(axis=-1)
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         v -= t[..., None].astype(v.dtype)
         upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
         return np.minimum(0.5 * np.square(np.maximum(v, 0)), upper)
@@ -520,7 +521,7 @@ class Entmax(Curve):
     # With b = alpha - 1, the b-th power of the unsaturated sum is nearly linear in t
     # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
 
-    def moments(self, v: Array, t: Array) -> Moments:
+    def moments(self, v: Array, t: Any) -> Moments:
         base = self._rise(v, t)
         low = (base <= 1).astype(v.dtype)
         base *= low
@@ -532,16 +533,16 @@ class Entmax(Curve):
         S = S.sum(axis=-1)
         return v.shape[-1] - row_dot(low, low), S, S, W
 
-    def advance(self, t: Array, moments: Moments, k: Array) -> tuple[Array, Array]:
+    def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, W = moments
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
         return m - k + S, t + gap * S / W
 
-    def select(self, v: Array, t: Array) -> Array:
+    def select(self, v: Array, t: Any) -> Array:
         base = self._rise(v, t)
         return _power(np.minimum(base, 1, out=base), 1 / self._b)
 
-    def _rise(self, d: Array, t: Array) -> Array:
+    def _rise(self, d: Array, t: Any) -> Array:
         """1 + b (d - t + origin), from 0 to 2."""
         base = d - t[..., None].astype(d.dtype)
         base *= self._b

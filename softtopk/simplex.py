@@ -45,6 +45,7 @@ __all__ = [
 _MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
 _EPS = 2.0**-52
 _HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
+_SHORT = 512  # rows up to this length are sorted where that gives the threshold
 _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
@@ -642,6 +643,8 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
         p = _softmax(x, tau)
         return p, p.max(axis=-1).astype(np.float64)
     R, n = x.shape
+    if n <= _SHORT and not isinstance(b, np.ndarray) and b in (0.5, 1):
+        return _entmax_short(x, b, tau)
     top = x.max(axis=-1)
     with np.errstate(over="ignore"):
         # Rounding is monotone: no score above the exact cut is left out.
@@ -656,10 +659,49 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
         if tau != 1:
             d /= tau
         m = near.solve()
-        values = near.shares(m)[0]
+        values = near.balanced(m)
     p = np.zeros(x.shape, x.dtype)
     p.reshape(-1)[index] = values
     return p, m
+
+
+def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
+    """`entmax_shares` for b = 1 and b = 1/2 from the sorted scores.
+
+    With the j largest scores alone the threshold is the root of a linear or quadratic
+    equation.  Its sums are cumulative; one Newton step over the row, whose sums are
+    pairwise, takes their rounding away.
+    """
+    with np.errstate(over="ignore"):
+        z = np.subtract(x, x.max(axis=-1, keepdims=True), dtype=np.float64)
+        if tau * b != 1:
+            z /= tau / b
+    np.maximum(z, -1, out=z)
+    order = np.sort(z, axis=-1)[:, ::-1]
+    j = np.arange(1, z.shape[1] + 1)
+    mean = np.cumsum(order, axis=-1)
+    if b == 1:
+        mean -= 1
+        mean /= j
+        t = mean.max(axis=-1, keepdims=True)
+        base = np.maximum(z - t, 0)
+        t += (base.sum(axis=-1, keepdims=True) - 1) / np.count_nonzero(
+            base, axis=-1, keepdims=True
+        )
+    else:
+        mean /= j
+        root = (1 - np.cumsum(order * order, axis=-1)) / j + mean * mean
+        np.sqrt(np.maximum(root, 0, out=root), out=root)
+        np.subtract(mean, root, out=root)
+        size = (root <= order).sum(axis=-1, keepdims=True)
+        t = np.take_along_axis(root, size - 1, axis=-1)
+        base = np.maximum(z - t, 0)
+        t += (row_dot(base, base)[:, None] - 1) / (2 * base.sum(axis=-1, keepdims=True))
+    z -= np.maximum(t, -1, out=t)
+    p = np.maximum(z, 0, out=z)
+    if b != 1:
+        p *= p
+    return p.astype(x.dtype, copy=False), p.max(axis=-1)
 
 
 @dataclass
@@ -726,6 +768,21 @@ class _Near:
         drop = np.expm1(-b * np.log(S)) * S / (m * W)
         return S - 1, m * np.exp(np.log1p(drop) / b), p
 
+    def balanced(self, m: Array) -> Array:
+        """Shares at the solution m.
+
+        For b > 1 a share near its start can change by much more than an ulp of m
+        does: a fraction of an ulp makes them sum to 1.
+        """
+        p, slope = self.shares(m)
+        if np.any(self.b > 1):
+            over = np.add.reduceat(p, self.starts) - 1
+            over *= np.asarray(self.b) > 1
+            over /= np.add.reduceat(slope, self.starts)
+            slope *= self.spread(over)
+            p = np.maximum(p - slope, 0)
+        return p
+
     def solve(self) -> Array:
         """The m for which the shares of each row sum to 1."""
         if isinstance(self.b, np.ndarray):
@@ -771,8 +828,9 @@ class _Near:
             if count > _PATIENCE and count % 2:
                 inside[:] = False
             step = np.where(inside, step, 0.5 * (left + right))
-            moving = (np.abs(excess) > _EPS) & (right - left > _EPS * right)
-            step = result[rows] = np.where(moving, step, m)
+            exact = np.abs(excess) <= _EPS
+            moving = ~exact & (right - left > _EPS * right)
+            step = result[rows] = np.where(moving, step, np.where(exact, m, right))
             if not moving.any():
                 break
             useful = (p > 0) | near.spread(excess < 0)
@@ -787,7 +845,11 @@ class _Near:
         What happens to a row depends on that row alone, so that its result is the
         same in any batch.
         """
+        long = self.counts > _SHORT
+        if moving.all() and not long.any():
+            return self, rows, m
         fewer = 2 * np.add.reduceat(useful, self.starts, dtype=np.intp) <= self.counts
+        fewer &= long
         if moving.all() and not fewer.any():
             return self, rows, m
         keep = (useful | ~self.spread(fewer)) & self.spread(moving)

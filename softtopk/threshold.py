@@ -31,11 +31,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import PIECE, Array, Rows, as_rows, check_temperature, row_dot
-from .curves import Curve, resolve
+from .curves import Curve, Moments, resolve
 from .linearize import Linearization, differentiable
 
-_BLOCK = 1 << 20  # bytes of rows to work on at a time
+# One number or an array of one for each row: NumPy's arithmetic is the same.
+Number = Any
+Bracket = Callable[[], tuple[Number, Number]]
+
+_BLOCK = 1 << 20  # bytes of short rows to work on at a time
+_CHUNK = 1 << 17  # bytes of a long row: larger temporaries would be mapped anew
 _PATIENCE = 6  # evaluations after which a step must halve the excess
+_SAMPLE = 4096  # entries of a long row that give the offset to start from
 _LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
 
@@ -144,7 +150,8 @@ def soft_topk(
     [0.9455, 0.5975, 0.2285, 0.2285]
     >>> stk.soft_topk([3.0, 1.0, 0.0, 0.0], 2, temperature=0.01).round(4).tolist()
     [1.0, 1.0, 0.0, 0.0]
-    >>> stk.soft_topk([[1.0, 2.0], [3.0, 4.0]], [0.5, 1.5], "exp").sum(axis=1).tolist()
+    >>> p = stk.soft_topk([[1.0, 2.0], [3.0, 4.0]], [0.5, 1.5], "exp")
+    >>> p.sum(axis=1).round(12).tolist()
     [0.5, 1.5]
     """
     curve, tau = resolve(curve), check_temperature(temperature)
@@ -276,8 +283,8 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
 
 
 def _solve_part(
-    curve: Curve, x: Array, k: Array, tau: float
-) -> tuple[Array, Array, Array]:
+    curve: Curve, x: Array, k: Number, tau: float
+) -> tuple[Array, Number, Number]:
     """Shares, anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``.
 
     A row longer than `PIECE` is folded into several lines, filled up with -inf.
@@ -294,25 +301,31 @@ def _solve_part(
         d.reshape(-1)[n:] = -np.inf
     v = curve.prepare(_divide(d, tau))
 
-    # Where they overflow any large number serves: nothing lies between.
-    reach = float(np.finfo(x.dtype).max) / 8
-    above = np.minimum((upper.astype(np.float64) - anchor) / tau, reach)
-    below = np.maximum((lower.astype(np.float64) - anchor) / tau, -reach)
+    def ends() -> tuple[Number, Number]:
+        """The K-th and J-th largest entry of d, finite."""
+        reach = float(np.finfo(x.dtype).max) / 8
+        above = (upper.astype(np.float64) - anchor) / tau
+        below = (lower.astype(np.float64) - anchor) / tau
+        return np.minimum(above, reach), np.maximum(below, -reach)
+
     find = _root if x.ndim == 1 else _roots
-    t = find(
-        curve,
-        v,
-        k,
-        _start(curve, above, below),
-        lambda: _bracket(curve, above, below, k, n),
-    )
+    start = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
+
+    def bracket() -> tuple[Number, Number]:
+        return _bracket(curve, *ends(), k, n)
+
+    stride = n // _SAMPLE
+    if stride > 4 and min(k, n - k) > 2 * stride:
+        sample = np.ascontiguousarray(v.reshape(-1)[:n:stride])
+        start = _root(curve, sample, k * (len(sample) / n), start, bracket)
+    t = find(curve, v, k, start, bracket)
     p = curve.select(v, t)
     if n > PIECE:
         p = p.reshape(-1)[:n]
     return p, anchor, t - curve.origin
 
 
-def order_pair(x: Array, k: Array) -> tuple[Array, Array]:
+def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
     For a whole k they are the last score above the gap and the first one below it;
@@ -337,7 +350,7 @@ def order_pair(x: Array, k: Array) -> tuple[Array, Array]:
     return upper, ordered[..., : n - K].max(axis=-1) if whole else upper
 
 
-def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
+def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
     """A number near the threshold.
 
     A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
@@ -353,8 +366,8 @@ def _anchor(curve: Curve, upper: Array, lower: Array) -> Array:
 
 
 def _bracket(
-    curve: Curve, upper: Array, lower: Array, k: Array, n: int
-) -> tuple[Array, Array]:
+    curve: Curve, above: Number, below: Number, k: Number, n: int
+) -> tuple[Number, Number]:
     r"""Bounds of the offset from the K-th and J-th largest entry of d.
 
     :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
@@ -364,29 +377,26 @@ def _bracket(
     tiny = np.finfo(np.float64).tiny
     left = curve.inverse(k / J)
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = lower - left - (1 + 0.5 * np.abs(left)) + curve.origin
-    high = upper - right + (1 + 0.5 * np.abs(right)) + curve.origin
+    low = below - left - (1 + 0.5 * np.abs(left)) + curve.origin
+    high = above - right + (1 + 0.5 * np.abs(right)) + curve.origin
     return low, high
 
 
-def _start(curve: Curve, above: Array, below: Array) -> Array:
-    """An offset that splits the gap between the K-th and J-th entry of d evenly.
+def _start(curve: Curve, ends: Callable[[], tuple[Number, Number]]) -> Number:
+    """An offset to start from.
 
-    So on a plateau the threshold is the middle of its interval.
+    If the curve reaches 0 and 1 it splits the gap between the K-th and J-th entry of
+    d evenly, so that on a plateau the threshold is the middle of its interval.
     """
     low, high = curve.support
     if math.isfinite(low) and math.isfinite(high):
+        above, below = ends()
         return 0.5 * above + 0.5 * below - 0.5 * (low + high) + curve.origin
     end = high if math.isfinite(high) else low if math.isfinite(low) else 0.0
-    return 0.0 * above - end + curve.origin
+    return curve.origin - end
 
 
-Bracket = Callable[[], tuple[Array, Array]]
-
-
-def _root(
-    curve: Curve, v: Array, k: np.float64, t: np.float64, bracket: Bracket
-) -> np.float64:
+def _root(curve: Curve, v: Array, k: Number, t: Number, bracket: Bracket) -> Number:
     """The offset of one row from the start t: the curve's steps inside a bracket.
 
     The order statistics give the bracket when a step is long, or leads out of the
@@ -405,10 +415,12 @@ def _root(
             return step
         slow = count > _PATIENCE and 2 * abs(excess) > before
         before = abs(excess)
-        if high - low == np.inf and (slow or not abs(step - t) < _LONG):
+        halve = slow or not low < step < high
+        if high - low == np.inf and (halve or abs(step - t) > _LONG):
             least, most = bracket()
             low, high = max(low, least), min(high, most)
-        if slow or not low < step < high:
+            halve = slow or not low < step < high
+        if halve:
             step = 0.5 * low + 0.5 * high
             if abs(step - t) <= size:
                 return step
@@ -430,13 +442,15 @@ def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Arra
         slow = (count > _PATIENCE) & (2 * np.abs(excess) > before)
         before = np.abs(excess)
         close = np.abs(step - t) <= size
-        wide = slow | ~(np.abs(step - t) < _LONG)
-        wide &= ~(done | close) & (high - low == np.inf)
+        halve = slow | ~((step > low) & (step < high))
+        wide = (halve | (np.abs(step - t) > _LONG)) & (high - low == np.inf)
+        wide &= ~(done | close)
         if wide.any():
             bounds = bracket() if bounds is None else bounds
             low = np.where(wide, np.maximum(low, bounds[0]), low)
             high = np.where(wide, np.minimum(high, bounds[1]), high)
-        halve = ~close & (slow | ~((step > low) & (step < high)))
+            halve = slow | ~((step > low) & (step < high))
+        halve &= ~close
         step = np.where(halve, 0.5 * low + 0.5 * high, step)
         new = np.where(done, t, step)
         done |= np.abs(new - t) <= size
@@ -446,15 +460,16 @@ def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Arra
     return t
 
 
-def _moments(curve: Curve, v: Array, t: np.float64) -> tuple[Any, ...]:
+def _moments(curve: Curve, v: Array, t: Number) -> Moments:
     """The curve's sums over one row; those of a folded row are added."""
     if v.ndim == 1:
         return curve.moments(v, t)
-    chunk = max(1, _BLOCK // 2 // (v.shape[1] * v.itemsize))
+    chunk = max(1, _CHUNK // (v.shape[1] * v.itemsize))
     parts = [curve.moments(v[i : i + chunk], t) for i in range(0, len(v), chunk)]
-    return tuple(
+    m, P, C, W = (
         np.concatenate(part).sum(dtype=np.float64) for part in zip(*parts, strict=True)
     )
+    return m, P, C, W
 
 
 def _divide(d: Array, tau: float) -> Array:

@@ -126,12 +126,10 @@ def test_regulariser_and_potential_are_conjugate(curve, member):
     curve = member(curve)
     p = np.array([1e-6, 0.05, 0.3, 0.5, 0.8, 0.999])
     t = curve.inverse(p)
-    bound = 16 * condition(CURVES[-1]) * EPS * (1 + np.abs(t))
-    if isinstance(curve, curves._Reflected):
-        bound = bound + 1e-10  # 1 - p is rounded before a steep inverse
-    assert np.all(
-        np.abs(curve.regulariser(p) + curve.potential(t) - p * t) <= 20 * bound
-    )
+    # F(t) + phi(p) - p t is stationary in t: an inexact inverse does not count.
+    base = curve._base if isinstance(curve, curves._Reflected) else curve
+    bound = 2 * condition(base) * EPS * (1 + np.abs(t))
+    assert np.all(np.abs(curve.regulariser(p) + curve.potential(t) - p * t) <= bound)
     assert float(curve.regulariser(0.0)) == pytest.approx(0.0, abs=1e-15)
 
 

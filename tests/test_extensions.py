@@ -128,7 +128,7 @@ def build(
             status=None,
             warning=warnings,
             confoverrides={
-                "extensions": ["myst_nb", "claims", "offline"],
+                "extensions": ["myst_nb", "claims", "mathematics"],
                 "claims_file": "claims.yml",
                 "nb_execution_mode": "off",
                 "myst_enable_extensions": ["dollarmath"],
@@ -232,6 +232,16 @@ def test_mathematics_is_served_by_the_book(book: Book) -> None:
     assert (mathjax / "tex-chtml.js").stat().st_size > 1_000_000
     assert list(mathjax.glob("output/chtml/fonts/woff-v2/*.woff"))
     assert (mathjax / "input/tex/extensions/ams.js").is_file()
+
+
+def test_punctuation_stays_with_its_formula(tmp_path: Path) -> None:
+    text = "# C\n\nA ($x$, $y$) and $z$. The $w$ end, {claim}`A1`.\n"
+    page = build(tmp_path, chapter=text).page("part/chapter")
+    groups = [group.text for group in page.select(".formula")]
+    assert groups == [r"(\(x\),", r"\(y\))", r"\(z\)."]
+    assert (
+        page.find("p").text == r"A (\(x\), \(y\)) and \(z\). The \(w\) end, A1 holds."
+    )
 
 
 @pytest.mark.parametrize(

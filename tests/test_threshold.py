@@ -411,6 +411,30 @@ def test_any_curve_is_solved(curve, data):
     assert abs(p.sum() - k) <= 16 * len(x) * np.finfo(float).eps
 
 
+class Roots(Curve):
+    """Newton's steps go back and forth across the steep middle for ever."""
+
+    name = "roots"
+    support = (-1.0, 3.0)
+
+    def value(self, t):
+        low, high = np.clip(-t, 0, 1), np.clip(t, 0, 3)
+        return 0.5 - 0.5 * np.sqrt(low) + 0.5 * np.sqrt(high / 3)
+
+    def slope(self, t):
+        size = np.where(t < 0, 1, 3) * np.maximum(np.abs(t), 1e-12)
+        return np.where((t > -1) & (t < 3), 0.25 / np.sqrt(size), 0)
+
+
+def test_steps_that_do_not_settle_give_way_to_bisection():
+    x = np.array([[0.0, -10.0, -20.0], [-30.0, 5.0, -10.0]])
+    for k in (0.5005, 0.501, 1.4995):
+        p = stk.soft_topk(x, k, Roots())
+        # f' is about 500 at the root, and so often counts the rounding of x - lambda.
+        np.testing.assert_allclose(p.sum(axis=-1), k, rtol=0, atol=500 * 16 * 2.0**-52)
+        np.testing.assert_array_equal(stk.soft_topk(x[1], k, Roots()), p[1])
+
+
 def test_composed_curves_select_the_same():
     x = np.array([2.0, 1.5, 0.25, -1.0, 0.0])
     base = stk.soft_topk(x, 2, "laplace")

@@ -21,26 +21,24 @@ for (const summary of all("details.hide > summary[aria-label]")) {
   summary.removeAttribute("aria-label");
 }
 
-// A box that scrolls sideways must be reachable by keyboard. Whether it scrolls
-// depends on the width, so look again when the window or the formulas change.
-function reachScrollers() {
-  const boxes = "mjx-container[display], div.math, pre, .pst-scrollable-table-container";
-  for (const box of all(`.bd-article :is(${boxes})`)) {
+// A box that scrolls sideways must be reachable by keyboard. Whether it scrolls depends
+// on its width, which changes with the window, the formulas and folded blocks.
+const BOXES =
+  "mjx-container[display], div.math, pre, .pst-scrollable-table-container, " +
+  ".claim-statement, .claim-note";
+const watch = new ResizeObserver((entries) => {
+  for (const { target: box } of entries) {
     const scrolls =
       box.scrollWidth > box.clientWidth + 1 &&
       getComputedStyle(box).overflowX !== "visible";
     if (scrolls) box.tabIndex = 0;
-    else if (box.tabIndex === 0) box.removeAttribute("tabindex");
+    else box.removeAttribute("tabindex");
   }
+});
+function watchAll() {
+  for (const box of all(`.bd-article :is(${BOXES})`)) watch.observe(box);
 }
-
-let pending = 0;
-function schedule() {
-  cancelAnimationFrame(pending);
-  pending = requestAnimationFrame(reachScrollers);
-}
-addEventListener("resize", schedule);
 addEventListener("load", () => {
-  schedule();
-  window.MathJax?.startup?.promise?.then(schedule);
+  watchAll();
+  window.MathJax?.startup?.promise?.then(watchAll);
 });

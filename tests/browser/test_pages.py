@@ -57,15 +57,35 @@ FACTS = """() => {
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href),
   };
 }"""
-# Before axe looks: no colour may be half-way through a fade; and of the table of claims
-# the first rows are enough, for all are alike and axe takes minutes for hundreds.
+
+# Before axe looks. No colour may be half-way through a fade. And what is alike need not
+# be seen a thousand times, which costs axe a minute per page: of the table of claims
+# the first rows are enough; a formula becomes one box of its size; a code block that
+# shows no new kind of token becomes plain text.
 STILL = """() => {
   const style = document.createElement("style");
   style.textContent = "* { transition: none !important }";
   document.head.append(style);
   const rest = "table.claim-ledger tr:nth-child(n + 20)";
   for (const row of document.querySelectorAll(rest)) row.remove();
+  const formulas = [...document.querySelectorAll("mjx-container")];
+  const sizes = formulas.map((f) => [f.scrollWidth, f.scrollHeight]);
+  formulas.forEach((formula, i) => {
+    const box = document.createElement("span");
+    const [width, height] = sizes[i];
+    box.style = `display: inline-block; width: ${width}px; height: ${height}px`;
+    formula.replaceChildren(box);
+  });
+  const seen = new Set();
+  for (const block of document.querySelectorAll("pre")) {
+    const kinds = [...block.querySelectorAll("span")].map((span) => span.className);
+    if (kinds.every((kind) => seen.has(kind))) block.textContent = block.textContent;
+    for (const kind of kinds) seen.add(kind);
+  }
 }"""
+TWO_FRAMES = (
+    "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
+)
 AXE_RUN = """async () => {
   const found = await axe.run({ resultTypes: ["violations"], preload: false });
   return found.violations
@@ -156,6 +176,11 @@ def look(page: Page, base: str, name: str) -> Visit:
     page.goto(base + name)
     settle(page)
     visit.facts = page.evaluate(FACTS)
+    page.set_viewport_size(PHONE)
+    visit.overflow = page.evaluate(
+        "() => document.documentElement.scrollWidth - innerWidth"
+    )
+    page.set_viewport_size(DESK)
     page.evaluate(AXE.read_text(encoding="utf8"))
     page.evaluate(STILL)
     for scheme, size in (("light", DESK), ("dark", PHONE)):
@@ -164,13 +189,11 @@ def look(page: Page, base: str, name: str) -> Visit:
         page.wait_for_function(
             "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
         )
+        page.evaluate(TWO_FRAMES)  # the page's own scripts follow the new width
         visit.scheme[scheme] = page.evaluate(
             "() => getComputedStyle(document.body).backgroundColor"
         )
         visit.violations[scheme] = page.evaluate(AXE_RUN)
-    visit.overflow = page.evaluate(
-        "() => document.documentElement.scrollWidth - innerWidth"
-    )
     page.close()
     return visit
 

@@ -1,0 +1,836 @@
+r"""Losses of scores against a target, whose gradient is *shares minus target*.
+
+For a curve f with potential F and regulariser :math:`\varphi` (see
+`softtopk.curves`) the *potential* of a row and its Fenchel-Young loss against shares
+t that sum to k are
+
+.. math:: V(x)=\min_l\Bigl[kl+\tau\sum_iF\bigl(\tfrac{x_i-l}\tau\bigr)\Bigr],\qquad
+          L(x,t)=V(x)-x\cdot t+\tau\sum_i\varphi(t_i)\ge0,
+
+with :math:`\nabla V=p` and :math:`\nabla_xL=p-t`.  At the threshold the loss is a sum
+over the entries of gaps that are not negative,
+
+.. math:: L=\tau\sum_i\Bigl[F(u_i)+\varphi(t_i)-t_iu_i\Bigr],\qquad
+          u_i=\frac{x_i-\lambda}\tau,
+
+and that is how it is computed, each gap in a form without cancellation: a loss is
+never below 0, and one near 0 has an error of a few units in the last place of
+:math:`\sum_i|p_i-t_i|(1+|u_i|)`, as far as the scores determine it.
+
+A target is an array of class indices, of the shape of the scores without `axis`, or
+an array of shares, of the shape of the scores.  A class index or a share above 0 at
+an entry that takes no part (-inf, or left out by `where`) is an error.  The losses of
+a batch come back one for each row; their gradient through `softtopk.linearize`.
+
+Derived in *distributions/softmax*, *distributions/relatives*,
+*distributions/sparsemax*, *distributions/entmax* and *selection/derivatives*.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import Array, Rows, as_real, as_rows, check_temperature, row_dot
+from .curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax, resolve
+from .hard import top_k
+from .linearize import Linearization, differentiable
+from .simplex import entmax_shares, finite_rows, log_shares, truncated_rows
+from .threshold import Solution, solve
+
+__all__ = [
+    "am_softmax_loss",
+    "cross_entropy",
+    "entmax_loss",
+    "potential",
+    "sparse_softmax_loss",
+    "sparsemax_loss",
+    "stop_gradient_loss",
+    "top_k_loss",
+]
+
+Terms = tuple[Rows, Array, Array]
+"""The rows, and for them the losses (R,) and their gradients (R, n)."""
+
+
+def _rule(terms: Callable[..., Terms]) -> Callable[..., Linearization]:
+    """The derivative of a loss whose value and gradient `terms` computes."""
+
+    def rule(*args: Any, **kwargs: Any) -> Linearization:
+        rows, value, gradient = terms(*args, **kwargs)
+        gradient = gradient.astype(rows.x.dtype, copy=False)
+        return Linearization(
+            _reduce(rows, value),
+            rows,
+            lambda t: row_dot(gradient, t),
+            lambda g: gradient * g[:, None],
+            reduces=True,
+        )
+
+    return rule
+
+
+def _cross_entropy(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    rows = finite_rows(x, axis, where)
+    t = _target(rows, target)
+    log_p, _ = log_shares(_double(rows.x), 1.0)
+    return rows, 0.0 - _sum_where(t, log_p), np.exp(log_p) - t
+
+
+@differentiable(_rule(_cross_entropy))
+def cross_entropy(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""Cross entropy :math:`-\sum_it_i\log p_i` of a target and ``softmax(x)``.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf, with at least one finite entry in every row.
+    target : array_like
+        Class indices of the shape of `x` without `axis`, or shares of the shape of
+        `x` that sum to 1.
+    axis : int
+        The axis of the classes.
+    where : array_like of bool, optional
+        Entries that take part.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row, in nats, of the shape of `x` without `axis`; at least
+        0.  Gradient: softmax minus target.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row.  For one class the loss is :math:`(x_{(1)}-x_t)+\log(1+r)`, r what
+    the entries other than the largest weigh beside it: both terms are at least 0 and
+    have full relative accuracy, at any margin.
+
+    References
+    ----------
+    Claims B17 to B19; J. Su (2024), https://spaces.ac.cn/archives/10145.
+
+    Examples
+    --------
+    >>> from softtopk.losses import cross_entropy
+    >>> cross_entropy([[2.0, 1.0], [60.0, 0.0]], [1, 0]).tolist()
+    [1.3132616875182228, 8.75651076269652e-27]
+    >>> import softtopk as stk
+    >>> stk.linearize(cross_entropy, [2.0, 1.0], 1).vjp(1.0).round(4).tolist()
+    [0.7311, -0.7311]
+    """
+    return _value(_cross_entropy(x, target, axis=axis, where=where))
+
+
+def _am_softmax_loss(
+    scores: ArrayLike,
+    target: ArrayLike,
+    margin: float,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    tau, margin = check_temperature(temperature), _check_margin(margin)
+    rows = finite_rows(scores, axis, where)
+    t = _target(rows, target, shares=False)
+    log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
+    return rows, 0.0 - _sum_where(t, log_p), (np.exp(log_p) - t) / tau
+
+
+@differentiable(_rule(_am_softmax_loss))
+def am_softmax_loss(
+    scores: ArrayLike,
+    target: ArrayLike,
+    margin: float,
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""Cross entropy that wants the target's score ahead by a margin.
+
+    :math:`-\log p_t` for the softmax of :math:`(x-m\,\mathrm{onehot}(t))/\tau`.
+
+    Parameters
+    ----------
+    scores : array_like
+        As in `cross_entropy`; often cosines, in [-1, 1].
+    target : array_like of int
+        Class indices, of the shape of `scores` without `axis`.
+    margin : float
+        m, at least 0, in the units of the scores.
+    temperature : float
+        :math:`\tau>0`.
+    axis, where
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0.  Gradient: that softmax minus the target's
+        one-hot vector, over :math:`\tau`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row.  A loss of at most log 2 implies that the target leads by m.
+
+    References
+    ----------
+    Claims B20, B21; F. Wang et al., "Additive margin softmax for face verification",
+    IEEE SPL 2018.
+
+    Examples
+    --------
+    >>> from softtopk.losses import am_softmax_loss
+    >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
+    0.693147
+    """
+    return _value(
+        _am_softmax_loss(
+            scores, target, margin, temperature=temperature, axis=axis, where=where
+        )
+    )
+
+
+def _sparse_softmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    rows = truncated_rows(x, k, axis, where)
+    t = _target(rows, target)
+    weight = top_k(_double(rows.x), rows.k)
+    log_e, _ = log_shares(_double(rows.x), 1.0, weight)
+    return rows, 0.0 - _sum_where(t, log_e), weight * np.exp(log_e) - t
+
+
+@differentiable(_rule(_sparse_softmax_loss))
+def sparse_softmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
+
+    :math:`\Omega_k` holds the k largest scores.
+
+    Parameters
+    ----------
+    x, target, axis, where
+        As in `cross_entropy`.
+    k : array_like
+        A whole number, 1 <= k <= the number of finite entries, or an array of them
+        that broadcasts against `x` without `axis`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0.  It is :math:`-\log p_t` with
+        ``p = sparse_softmax(x, k)`` if the target is among the k largest, and goes on
+        as a continuous convex function where it is not and :math:`p_t=0`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row for one k.  Gradient: sparse softmax minus target, a subgradient where
+    scores tie at the k-th place.
+
+    References
+    ----------
+    Claims B27, B28.
+
+    Examples
+    --------
+    >>> from softtopk.losses import sparse_softmax_loss
+    >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
+    [0.3133, 2.3133]
+    """
+    return _value(_sparse_softmax_loss(x, target, k, axis=axis, where=where))
+
+
+def _entmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    alpha: float = 1.5,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    alpha = _check_alpha(alpha)
+    rows = finite_rows(x, axis, where)
+    t = _target(rows, target)
+    scores = _double(rows.x)
+    if alpha == 1:
+        curve = EXP
+        u, _ = log_shares(scores, 1.0)
+        p = np.exp(u)
+    else:
+        b = alpha - 1
+        p, m = entmax_shares(scores, b)
+        # The largest score is at the distance where the curve is m.
+        if b == 1:
+            curve, first = CLIP, m
+        else:
+            curve = Entmax(alpha)
+            first = np.expm1(b * np.log(m)) / b
+        with np.errstate(over="ignore"):
+            u = scores - scores.max(axis=-1, keepdims=True) + first[:, None]
+    return rows, _total_gap(curve, u, t), p - t
+
+
+@differentiable(_rule(_entmax_loss))
+def entmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    alpha: float = 1.5,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+
+    :math:`\max_p[p\cdot x+H_\alpha(p)]-t\cdot x-H_\alpha(t)`, with
+    :math:`H_\alpha(p)=(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))`.
+
+    Parameters
+    ----------
+    x, target, axis, where
+        As in `cross_entropy`.
+    alpha : float
+        At least 1.  At 1 the loss is the relative entropy of the target and softmax:
+        for one class, `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0, and 0 only where entmax equals the target:
+        for one class, where it leads by :math:`1/(\alpha-1)`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    Cost and accuracy of the shares as in `entmax`; the loss is a minimum over the
+    threshold, so the threshold's rounding does not reach it at first order.
+
+    References
+    ----------
+    Claim B63; M. Blondel, A. Martins, V. Niculae, "Learning with Fenchel-Young losses",
+    JMLR 2020.
+
+    Examples
+    --------
+    >>> from softtopk.losses import entmax_loss
+    >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
+    [0.0617, 0.0]
+    """
+    return _value(_entmax_loss(x, target, alpha, axis=axis, where=where))
+
+
+def _sparsemax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    return _entmax_loss(x, target, 2.0, axis=axis, where=where)
+
+
+@differentiable(_rule(_sparsemax_loss))
+def sparsemax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    For one class it is
+    :math:`\tfrac12-x_t+\tfrac12\sum_{i\in S}(x_i^2-\lambda^2)`, with the threshold
+    :math:`p=[x-\lambda]_+` and the support S.
+
+    Parameters
+    ----------
+    x, target, axis, where
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0, and 0 for one class where it leads by 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    entmax_loss : of which this is :math:`\alpha=2`; cost and accuracy as there.
+
+    References
+    ----------
+    Claims B51 to B53; A. Martins, R. Astudillo, "From softmax to sparsemax", ICML 2016.
+
+    Examples
+    --------
+    >>> from softtopk.losses import sparsemax_loss
+    >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
+    [0.0625, 0.0, 3.0]
+    """
+    return _value(_sparsemax_loss(x, target, axis=axis, where=where))
+
+
+def _potential(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> tuple[Terms, Array]:
+    """The terms, and the thresholds."""
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    found, u = _distances(curve, rows, tau)
+    active = u > -np.inf
+    with np.errstate(all="ignore"):
+        whole = found.offset == -np.inf
+        anchor = np.where(np.isfinite(found.offset), found.anchor, 0)
+        offset = np.where(np.isfinite(found.offset), found.offset, 0)
+        # The scores are summed where all of them are selected.
+        terms = np.where(active, curve.potential(np.where(active, u, 0)), 0)
+        value = rows.k * anchor + tau * (rows.k * offset + terms.sum(axis=-1))
+        if whole.any():
+            full = np.where(rows.x > -np.inf, rows.x, 0).sum(axis=-1, dtype=float)
+            full -= tau * rows.k * float(curve.regulariser(1.0))
+            value = np.where(whole, full, value)
+    return (rows, value, found.p), found.anchor + tau * found.offset
+
+
+def _potential_rule(*args: Any, **kwargs: Any) -> Linearization:
+    (rows, value, p), threshold = _potential(*args, **kwargs)
+    plain = _rule(lambda: (rows, value, p))()
+    return dataclasses.replace(plain, dk=_reduce(rows, threshold))
+
+
+@differentiable(_potential_rule)
+def potential(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The potential V of a curve, a smooth sum of the k largest scores.
+
+    :math:`V(x)=\min_l[kl+\tau\sum_iF((x_i-l)/\tau)]`: convex, with gradient
+    ``soft_topk(x, k)`` and derivative by k the threshold.  Without the curve, with
+    :math:`[x_i-l]_+` for its smooth form, the minimum is the top-k sum.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array or scalar
+        One number for each row, of the shape of `x` without `axis`, in the units of
+        the scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_topk`.
+    NotImplementedError
+        If the curve does not define `potential`.
+
+    Notes
+    -----
+    The cost of `soft_topk` and a pass of the curve's potential.
+
+    References
+    ----------
+    Results N-10, N-11.
+
+    Examples
+    --------
+    >>> from softtopk.losses import potential
+    >>> float(potential([1.0, 1.0], 1, "exp").round(6))  # 1 + log(2), and F(-log 2)
+    2.693147
+    >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
+    5.0
+    """
+    (rows, value, _), _ = _potential(
+        x, k, curve, temperature=temperature, axis=axis, where=where
+    )
+    return _reduce(rows, value)
+
+
+def _top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    t = _target(rows, target)
+    found, u = _distances(curve, rows, tau)
+    # With nothing or everything to select there is nothing to lose.
+    free = np.isfinite(found.offset)
+    value = np.where(free, tau * _total_gap(curve, u, t), 0)
+    return rows, value, np.where(free[:, None], found.p - t, 0)
+
+
+@differentiable(_rule(_top_k_loss))
+def top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The Fenchel-Young loss of a smooth top-k selection.
+
+    :math:`V(x)-x\cdot t+\tau\sum_i\varphi(t_i)` with the curve's `potential` V and
+    regulariser :math:`\varphi`; its gradient is ``soft_topk(x, k) - t``.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    target : array_like
+        Shares in [0, 1] of the shape of `x` that sum to k, such as the indicator of k
+        right answers; for k = 1 also class indices of the shape of `x` without `axis`.
+    k, curve, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row, in the units of the scores, of the shape of `x` without
+        `axis`; at least 0, and 0 only where the selection equals the target.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+    NotImplementedError
+        If the curve does not define `potential`.
+
+    Notes
+    -----
+    The cost of `soft_topk` and of a pass of the curve's functions.  A curve of your
+    own is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0 is right to a few
+    units of 1e-16 only.
+
+    References
+    ----------
+    Result N-25.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> from softtopk.losses import top_k_loss
+    >>> x, target = [3.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 0.0]
+    >>> float(top_k_loss(x, target, 2).round(4))
+    1.8297
+    >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
+    [-0.1116, -0.6967, 0.6967, 0.1116]
+    """
+    return _value(
+        _top_k_loss(
+            x, target, k, curve, temperature=temperature, axis=axis, where=where
+        )
+    )
+
+
+def _stop_gradient_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 1,
+    curve: str | Curve = "exp",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Terms:
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    t = _target(rows, target)
+    found, _ = _distances(curve, rows, tau)
+    gradient = found.p - t
+    # p - t sums to 0, so the largest score may be taken off.
+    top = np.where(rows.count > 0, rows.x.max(axis=-1), 0)
+    with np.errstate(over="ignore"):
+        return rows, _sum_where(gradient, _double(rows.x) - top[:, None]), gradient
+
+
+@differentiable(_rule(_stop_gradient_loss))
+def stop_gradient_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 1,
+    curve: str | Curve = "exp",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+) -> Any:
+    r"""The number :math:`\operatorname{sg}(p-t)\cdot x` with gradient :math:`p-t`.
+
+    The stop-gradient sg keeps p, the shares of `soft_topk`, constant under
+    differentiation.  Only the gradient has a meaning; the value has any sign and is
+    not a measure of fit.  The other way round, :math:`(p-t)\cdot\operatorname{sg}(x)`
+    has the gradient :math:`J\,x`, which vanishes at :math:`x=0`.
+
+    Parameters
+    ----------
+    x, target, k, curve, temperature, axis, where
+        As in `top_k_loss`; with the default curve p is `softmax`.
+
+    Returns
+    -------
+    array or scalar
+        One number for each row, of the shape of `x` without `axis`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    top_k_loss : the loss with this gradient.
+
+    Notes
+    -----
+    The cost of `soft_topk`.
+
+    References
+    ----------
+    Claims B64, B65.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> from softtopk.losses import stop_gradient_loss
+    >>> lin = stk.linearize(stop_gradient_loss, [0.0, 0.0, 0.0], 0)
+    >>> float(lin.value), lin.vjp(1.0).round(4).tolist()
+    (0.0, [-0.6667, 0.3333, 0.3333])
+    """
+    return _value(
+        _stop_gradient_loss(
+            x, target, k, curve, temperature=temperature, axis=axis, where=where
+        )
+    )
+
+
+def _value(terms: Terms) -> Any:
+    rows, value, _ = terms
+    return _reduce(rows, value)
+
+
+def _reduce(rows: Rows, value: Array) -> Any:
+    with np.errstate(over="ignore"):
+        return rows.reduce(value.astype(rows.x.dtype))
+
+
+def _double(x: Array) -> Array:
+    """Scores as float64: a loss is worth the digits that its scores determine."""
+    return x.astype(np.float64, copy=False)
+
+
+def _sum_where(weight: Array, values: Array) -> Array:
+    """The rows' sums of weight * values, 0 where the weight is 0."""
+    product = np.zeros_like(values)
+    np.multiply(weight, values, out=product, where=weight != 0)
+    return product.sum(axis=-1)
+
+
+def _distances(curve: Curve, rows: Rows, tau: float) -> tuple[Solution, Array]:
+    """Solution and distances u = (x - lambda)/tau, -inf where x is -inf."""
+    rows = dataclasses.replace(rows, x=_double(rows.x))
+    with np.errstate(all="ignore"):
+        found = solve(curve, rows, tau)
+        u = (rows.x - found.anchor[:, None]) / tau - found.offset[:, None]
+    u[rows.x == -np.inf] = -np.inf
+    return found, u
+
+
+def _total_gap(curve: Curve, u: Array, t: Array) -> Array:
+    """The rows' sums of F(u) + phi(t) - t u."""
+    finite = np.isfinite(u)
+    with np.errstate(all="ignore"):
+        gap = _gap(curve, np.where(finite, u, 0), t)
+        gap = np.where(finite, gap, np.where(t == (u > 0), 0, np.inf))
+        # Each gap is at least 0; what is below is rounding.
+        return np.maximum(gap, 0).sum(axis=-1)
+
+
+def _gap(curve: Curve, u: Array, t: Array) -> Array:
+    """F(u) + phi(t) - t u for finite u, without cancellation for the named curves."""
+    if curve is EXP or isinstance(curve, Entmax):
+        return _power_gap(curve, u, t)
+    if curve is CLIP:
+        p = curve.value(u)
+        return (p - t) * (0.5 * (p - t) + (u - p))
+    if curve is SIGMOID:
+        # Relative entropy of the laws (t, 1-t) and (p, 1-p).
+        log_p, log_q = -np.logaddexp(0, -u), -np.logaddexp(0, u)
+        return _power_gap(EXP, log_p, t) + _power_gap(EXP, log_q, 1 - t)
+    if curve not in (LAPLACE, TRIANGULAR):
+        return curve.potential(u) + curve.regulariser(t) - t * u
+    # Both are symmetric about (0, 1/2).  With t <= 1/2 the gap is that at min(u, 0),
+    # plus the integral of f - t from 0 to u where u > 0.
+    u, t = np.where(t > 0.5, -u, u), np.minimum(t, 1 - t)
+    up = np.maximum(u, 0)
+    if curve is LAPLACE:
+        below = _power_gap(EXP, np.minimum(u, 0) - np.log(2), t)
+        return below + up * (0.5 - t) + 0.5 * (np.expm1(-up) + up)
+    # With s = sqrt(2 t) and r the slope at p <= 1/2: p = r^2 / 2.
+    s, r = np.sqrt(2 * t), curve.slope(np.minimum(u, 0))
+    inner = np.minimum(up, 1)
+    return (
+        (s - r) ** 2 * (2 * s + r) / 6
+        + t * np.maximum(-1 - u, 0)
+        + inner * (0.5 - t + inner * (0.5 - inner / 6))
+        + (up - inner) * (1 - t)
+    )
+
+
+def _power_gap(curve: Curve, u: Array, t: Array) -> Array:
+    r"""The gap of entmax curves, and of ``exp`` as their limit b = 0.
+
+    With v, u within the support, p = f(v) and the inverse g of f it is
+    :math:`[t(g(t)-g(p))-(t-p)p^b]/\alpha+(u-v)(p-t)`.
+    """
+    b = curve.alpha - 1 if isinstance(curve, Entmax) else 0.0
+    v = np.clip(u, *curve.support)
+    p, power = curve.value(v), 1 + b * v
+    excess = np.where(t > 0.5, curve.complement(v) - (1 - t), t - p)
+    close = np.abs(excess) < 0.5 * p
+    log_ratio = np.log1p(excess / p)
+    near = power * np.expm1(b * log_ratio) / b if b else log_ratio
+    rise = np.where(close, near, curve.inverse(t) - v)
+    bregman = np.where(t > 0, t * rise, 0) - excess * power
+    return bregman / (1 + b) - (u - v) * excess
+
+
+def _target(rows: Rows, target: ArrayLike, *, shares: bool = True) -> Array:
+    """The target as shares (R, n) of float64 that sum to the budget, by default 1."""
+    given = np.asarray(target)
+    n = rows.x.shape[1]
+    place = rows.axis + len(rows.input_shape)
+    batch = rows.input_shape[:place] + rows.input_shape[place + 1 :]
+    budget = rows.k if rows.k.size else np.ones(len(rows.x))
+    if given.shape in (batch, rows.batch_shape) and given.dtype.kind in "iu":
+        if (budget != 1).any():
+            raise ValueError(
+                f"target must hold shares where k is not 1, got class indices and "
+                f"k = {budget[budget != 1][0]}"
+            )
+        index = np.broadcast_to(given, rows.batch_shape).reshape(-1, 1)
+        bad = (index < 0) | (index >= n)
+        if bad.any():
+            raise ValueError(
+                f"target must hold class indices in [0, {n - 1}], got {index[bad][0]}"
+            )
+        t = np.zeros(rows.x.shape)
+        np.put_along_axis(t, index.astype(np.intp), 1, axis=-1)
+    elif shares and given.shape in (rows.input_shape, rows.shape):
+        t = _double(as_real(given, "target"))
+        t = np.moveaxis(np.broadcast_to(t, rows.shape), rows.axis, -1)
+        t = t.reshape(rows.x.shape)
+        if not ((t >= 0) & (t <= 1)).all():
+            bad_share = float(t[~((t >= 0) & (t <= 1))][0])
+            raise ValueError(f"target must hold shares in [0, 1], got {bad_share}")
+        total = t.sum(axis=-1)
+        # Shares that were rounded to float32 are accepted.
+        off = np.abs(total - budget) > n * np.finfo(np.float32).eps
+        if off.any():
+            raise ValueError(
+                f"target must sum to {budget[off][0]:g} in every row, "
+                f"got {total[off][0]:g}"
+            )
+    else:
+        kinds = f"class indices of shape {batch}"
+        if shares:
+            kinds += f" or shares of shape {rows.input_shape}"
+        raise ValueError(
+            f"target must hold {kinds}, got shape {given.shape} of dtype {given.dtype}"
+        )
+    if (t[rows.x == -np.inf] > 0).any():
+        raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
+    return t
+
+
+def _check_alpha(alpha: float) -> float:
+    value = np.asarray(alpha)
+    if value.ndim or value.dtype.kind not in "iuf":
+        raise TypeError(f"alpha must be one real number, got {alpha!r}")
+    if not 1 <= float(value) < np.inf:
+        raise ValueError(f"alpha must be finite and at least 1, got {float(value)}")
+    return float(value)
+
+
+def _check_margin(margin: float) -> float:
+    value = np.asarray(margin)
+    if value.ndim or value.dtype.kind not in "iuf":
+        raise TypeError(f"margin must be one real number, got {margin!r}")
+    if not 0 <= float(value) < np.inf:
+        raise ValueError(f"margin must be finite and at least 0, got {float(value)}")
+    return float(value)

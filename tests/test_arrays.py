@@ -1,0 +1,113 @@
+"""The checks and the layout that every operator shares."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from softtopk._arrays import PIECE, as_real, as_rows, check_temperature, row_dot
+
+finite = st.floats(-1e6, 1e6)
+
+
+@given(data=st.data())
+def test_expand_undoes_the_layout(data):
+    shape = data.draw(array_shapes(max_dims=4, max_side=4))
+    x = data.draw(arrays(float, shape, elements=finite))
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    rows = as_rows(x, axis=axis)
+    assert rows.x.shape == (x.size // shape[axis], shape[axis])
+    assert rows.x.flags.c_contiguous
+    np.testing.assert_array_equal(rows.expand(rows.x), x)
+    np.testing.assert_array_equal(rows.gather(x, "x"), rows.x)
+    sums = rows.reduce(rows.x.sum(axis=-1))
+    np.testing.assert_allclose(sums, x.sum(axis=axis), rtol=1e-12, atol=1e-6)
+    np.testing.assert_array_equal(rows.gather_reduced(sums, "x"), np.ravel(sums))
+
+
+def test_rows_are_read_only_even_without_a_copy():
+    x = np.ones((2, 3))
+    rows = as_rows(x, 1)
+    assert np.shares_memory(rows.x, x)
+    with pytest.raises(ValueError, match="read-only"):
+        rows.x[0, 0] = 5
+    x[0, 0] = 5  # the caller's array stays writable
+
+
+def test_the_budget_broadcasts_both_ways():
+    x = np.arange(12.0).reshape(3, 4)
+    assert as_rows(x, 2).k.tolist() == [2, 2, 2]
+    assert as_rows(x, [0, 1, 2]).k.tolist() == [0, 1, 2]
+    assert as_rows(x, [0, 1, 2, 3], axis=0).k.tolist() == [0, 1, 2, 3]
+    rows = as_rows(x, [[1], [2]])
+    assert rows.shape == (2, 3, 4)
+    assert rows.k.tolist() == [1, 1, 1, 2, 2, 2]
+    rows = as_rows(x, np.ones((2, 1)), axis=0)
+    assert rows.shape == (2, 3, 4)
+    np.testing.assert_array_equal(rows.expand(rows.x)[1], x)
+    assert as_rows(np.empty((0, 3)), 1).x.shape == (0, 3)
+
+
+def test_where_turns_entries_into_minus_infinity():
+    x = np.array([[1.0, np.nan, np.inf], [2.0, 3.0, 4.0]])
+    rows = as_rows(x, 1, where=[[True, False, False], [True, True, False]])
+    assert rows.x.tolist() == [[1, -np.inf, -np.inf], [2, 3, -np.inf]]
+    assert rows.count.tolist() == [1, 2]
+    assert as_rows(x[1], 1, where=True).count.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("given_type", "kept"),
+    [
+        (np.float64, np.float64),
+        (np.float32, np.float32),
+        (np.float16, np.float32),
+        (np.int64, np.float64),
+        (np.uint8, np.float64),
+        (np.bool_, np.float64),
+    ],
+)
+def test_types(given_type, kept):
+    assert as_real(np.ones(2, given_type), "x").dtype == kept
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        ([1j], {}, TypeError, "x must hold real numbers .* dtype complex128"),
+        ([None], {}, TypeError, "x must hold real numbers .* dtype object"),
+        (np.ones(2, np.longdouble), {}, TypeError, "at most 64 bits, got dtype"),
+        (1.0, {}, ValueError, "scores must have at least one axis"),
+        (np.ones((2, 0)), {}, ValueError, r"scores must have at least .* \(2, 0\)"),
+        ([1], {"axis": True}, TypeError, "axis must be an integer, got True"),
+        ([1], {"axis": -2}, ValueError, r"axis must lie in \[-1, 0\] .* got -2"),
+        ([1.0, np.nan], {}, ValueError, "scores must be finite or -inf .* got nan"),
+        ([1.0], {"k": 0.5, "integer_k": True}, ValueError, "k must be a whole .* 0.5"),
+        ([1.0], {"k": 2}, ValueError, r"k must lie in \[0, 1\].* scores .* got 2.0"),
+        ([1.0], {"k": 1j}, TypeError, "k must be a real number .* got 1j"),
+        ([1.0], {"where": 1}, TypeError, "where must be boolean, got dtype int64"),
+        ([1.0], {"where": [True] * 2}, ValueError, r"where must broadcast to .*\(2,\)"),
+    ],
+)
+def test_errors_name_the_argument(x, options, error, message):
+    message = message.replace("x must hold", "scores must hold")
+    with pytest.raises(error, match=message):
+        as_rows(x, name="scores", **options)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf])
+def test_temperature_must_be_finite_and_positive(value):
+    with pytest.raises(ValueError, match="temperature must be finite and above 0"):
+        check_temperature(value)
+    with pytest.raises(TypeError, match="temperature must be one real number"):
+        check_temperature([value])
+    assert check_temperature(np.float32(0.5)) == 0.5
+
+
+@pytest.mark.parametrize("n", [1, PIECE, PIECE + 1, 3 * PIECE, 3 * PIECE + 17])
+def test_row_dot_in_pieces(n):
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(-9, 9, size=(2, 3, n)).astype(float)
+    np.testing.assert_array_equal(row_dot(a, b), (a * b).sum(axis=-1))
+    np.testing.assert_array_equal(row_dot(a[0], b[0]), (a[0] * b[0]).sum())

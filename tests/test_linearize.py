@@ -1,0 +1,119 @@
+"""The Linearization of an operator, whatever the operator."""
+
+import numpy as np
+import pytest
+
+import softtopk as stk
+from softtopk._arrays import as_rows
+from softtopk.linearize import Linearization, differentiable
+
+X = np.random.default_rng(0).normal(size=(2, 3, 4))
+
+
+def square_rule(x, axis=-1):
+    """x_i times the sum of its row, an operator with an unsymmetric Jacobian."""
+    rows = as_rows(x, axis=axis)
+    total = rows.x.sum(axis=-1, keepdims=True)
+    return Linearization(
+        rows.expand(rows.x * total),
+        rows,
+        lambda t: t * total + rows.x * t.sum(axis=-1, keepdims=True),
+        lambda g: g * total + (g * rows.x).sum(axis=-1, keepdims=True),
+    )
+
+
+@differentiable(square_rule)
+def square(x, axis=-1):
+    return square_rule(x, axis).value
+
+
+def test_a_registered_operator_is_linearized():
+    lin = stk.linearize(square, [1.0, 2.0, 4.0])
+    assert lin.value.tolist() == [7, 14, 28]
+    assert lin.dk is None
+    # J = 7 I + x 1^T
+    expected = 7 * np.eye(3) + np.array([[1.0], [2.0], [4.0]])
+    np.testing.assert_array_equal(lin.jacobian(), expected)
+    np.testing.assert_array_equal(lin.jvp([1, 0, 2]), expected @ [1, 0, 2])
+    np.testing.assert_array_equal(lin.vjp([1, 0, 2]), expected.T @ [1, 0, 2])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("operator", [stk.soft_topk, stk.threshold])
+def test_products_agree_with_the_dense_jacobian(operator, axis):
+    lin = stk.linearize(operator, X, 1.5, axis=axis)
+    reduces = operator is stk.threshold
+    rng = np.random.default_rng(1)
+    t, g = rng.normal(size=X.shape), rng.normal(size=lin.value.shape)
+    np.testing.assert_array_equal(lin.value, operator(X, 1.5, axis=axis))
+    J = lin.jacobian()
+    n = X.shape[axis]
+    assert J.shape == (*np.delete(X.shape, axis), *((n,) if reduces else (n, n)))
+    rows = np.moveaxis(t, axis, -1)
+    forward = (J * rows).sum(axis=-1) if reduces else (J @ rows[..., None])[..., 0]
+    expected = forward if reduces else np.moveaxis(forward, -1, axis)
+    np.testing.assert_allclose(lin.jvp(t), expected, atol=1e-14)
+    back = (
+        J * g[..., None]
+        if reduces
+        else (np.swapaxes(J, -1, -2) @ np.moveaxis(g, axis, -1)[..., None])[..., 0]
+    )
+    np.testing.assert_allclose(lin.vjp(g), np.moveaxis(back, -1, axis), atol=1e-14)
+
+
+def test_scores_used_for_several_budgets_collect_their_gradients():
+    x, k = X[0, 0], np.array([0.5, 1.0, 2.5])
+    lin = stk.linearize(stk.soft_topk, x, k)
+    g = np.random.default_rng(2).normal(size=(3, 4))
+    assert lin.value.shape == (3, 4)
+    one = [stk.linearize(stk.soft_topk, x, j) for j in k]
+    each = [point.vjp(h) for point, h in zip(one, g, strict=True)]
+    np.testing.assert_allclose(lin.vjp(g), np.sum(each, axis=0), atol=1e-15)
+    t = np.array([1.0, 0.0, -1.0, 2.0])
+    ahead = [point.jvp(t) for point in one]
+    np.testing.assert_allclose(lin.jvp(t), ahead, atol=1e-15)
+    wide = stk.linearize(stk.soft_topk, x[None], k)
+    assert wide.vjp(g).shape == (1, 4)
+
+
+def test_types_follow_the_scores():
+    lin = stk.linearize(stk.soft_topk, X.astype(np.float32), 2)
+    for part in (lin.value, lin.dk, lin.jvp(X), lin.vjp(X), lin.jacobian()):
+        assert part.dtype == np.float32
+    lin = stk.linearize(stk.threshold, X.astype(np.float32), 2)
+    for part in (lin.value, lin.dk, lin.jvp(X), lin.vjp(1.0), lin.jacobian()):
+        assert part.dtype == np.float32
+
+
+def test_a_linearization_is_frozen_and_leaves_its_arguments_alone():
+    x, g = X.copy(), X.copy()
+    lin = stk.linearize(stk.soft_topk, x, 2)
+    first = lin.vjp(g)
+    np.testing.assert_array_equal(lin.vjp(g), first)
+    np.testing.assert_array_equal(g, X)
+    np.testing.assert_array_equal(x, X)
+    with pytest.raises(AttributeError):
+        lin.value = None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: stk.linearize(stk.top_k, [1.0], 1), TypeError, "soft_topk.*top_k"),
+        (lambda: stk.linearize(print, [1.0]), TypeError, "operator must be one with"),
+        (
+            lambda: stk.linearize(stk.soft_topk, [1.0, 2.0], 1).vjp([1.0, 2.0, 3.0]),
+            ValueError,
+            r"cotangent must broadcast to shape \(2,\), got shape \(3,\)",
+        ),
+        (
+            lambda: stk.linearize(stk.soft_topk, [1.0, 2.0], 1).jvp(["a", "b"]),
+            TypeError,
+            "tangent must hold real numbers",
+        ),
+        (lambda: stk.linearize(stk.soft_topk, [np.nan], 1), ValueError, "x must be"),
+    ],
+)
+def test_errors_name_the_argument(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
