@@ -65,7 +65,7 @@ def top_k(
     rows = as_rows(x, k, axis=axis, where=where)
     pivot = _pivot(rows)
     above = rows.x > pivot
-    tied = (rows.x == pivot) & (rows.x > -np.inf)
+    tied = rows.x == pivot
     left = rows.k - above.sum(axis=-1)
     share = (left / np.maximum(tied.sum(axis=-1), 1)).astype(rows.x.dtype)
     out = tied * share[:, None]

@@ -674,7 +674,7 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     """
     with np.errstate(over="ignore"):
         z = np.subtract(x, x.max(axis=-1, keepdims=True), dtype=np.float64)
-        if tau * b != 1:
+        if tau != b:
             z /= tau / b
     np.maximum(z, -1, out=z)
     order = np.sort(z, axis=-1)[:, ::-1]

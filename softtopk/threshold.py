@@ -353,14 +353,12 @@ def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
 def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
     """A number near the threshold.
 
-    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
-    reaches 0 but not 1 just below the J-th; else it lies between them.
+    A curve that reaches 1 but not 0 keeps it just above the K-th score; else it lies
+    between them, and most evenly so for a symmetric curve.
     """
     zero, one = map(math.isfinite, curve.support)
     if one and not zero:
         return upper
-    if zero and not one:
-        return lower
     half = upper.dtype.type(0.5)
     return np.where(upper > lower, half * upper + half * lower, upper)
 

@@ -59,15 +59,12 @@ FACTS = """() => {
 }"""
 
 # Before axe looks. No colour may be half-way through a fade. And what is alike need not
-# be seen a thousand times, which costs axe a minute per page: of the table of claims
-# the first rows are enough; a formula becomes one box of its size; a code block that
-# shows no new kind of token becomes plain text.
+# be seen a hundred times, which costs axe a minute per page: a formula becomes one box
+# of its size, and a block goes when blocks before it show every kind of element in it.
 STILL = """() => {
   const style = document.createElement("style");
   style.textContent = "* { transition: none !important }";
   document.head.append(style);
-  const rest = "table.claim-ledger tr:nth-child(n + 20)";
-  for (const row of document.querySelectorAll(rest)) row.remove();
   const formulas = [...document.querySelectorAll("mjx-container")];
   const sizes = formulas.map((f) => [f.scrollWidth, f.scrollHeight]);
   formulas.forEach((formula, i) => {
@@ -77,9 +74,12 @@ STILL = """() => {
     formula.replaceChildren(box);
   });
   const seen = new Set();
-  for (const block of document.querySelectorAll("pre")) {
-    const kinds = [...block.querySelectorAll("span")].map((span) => span.className);
-    if (kinds.every((kind) => seen.has(kind))) block.textContent = block.textContent;
+  const blocks = "section > :not(section), section li, section tr, section dl > *";
+  for (const block of document.querySelectorAll(`article :is(${blocks})`)) {
+    const kinds = [block, ...block.querySelectorAll("*")].map(
+      (e) => `${e.tagName} ${e.getAttribute("class")} < ${e.parentElement.className}`,
+    );
+    if (kinds.every((kind) => seen.has(kind))) block.remove();
     for (const kind of kinds) seen.add(kind);
   }
 }"""
