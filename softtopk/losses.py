@@ -524,7 +524,7 @@ def _top_k_loss(
 ) -> Terms:
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
-    t = _target(rows, target)
+    t = _target(rows, target, rows.k)
     found, u = _distances(curve, rows, tau)
     # With nothing or everything to select there is nothing to lose.
     free = np.isfinite(found.offset)
@@ -610,7 +610,7 @@ def _stop_gradient_loss(
 ) -> Terms:
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
-    t = _target(rows, target)
+    t = _target(rows, target, rows.k)
     found, _ = _distances(curve, rows, tau)
     gradient = found.p - t
     # p - t sums to 0, so the largest score may be taken off.
@@ -770,13 +770,15 @@ def _power_gap(curve: Curve, u: Array, t: Array) -> Array:
     return bregman / (1 + b) - (u - v) * excess
 
 
-def _target(rows: Rows, target: ArrayLike, *, shares: bool = True) -> Array:
-    """The target as shares (R, n) of float64 that sum to the budget, by default 1."""
+def _target(
+    rows: Rows, target: ArrayLike, k: Array | None = None, *, shares: bool = True
+) -> Array:
+    """The target as shares (R, n) of float64 that sum to k, by default to 1."""
     given = np.asarray(target)
     n = rows.x.shape[1]
     place = rows.axis + len(rows.input_shape)
     batch = rows.input_shape[:place] + rows.input_shape[place + 1 :]
-    budget = rows.k if rows.k.size else np.ones(len(rows.x))
+    budget = np.ones(len(rows.x)) if k is None else k
     if given.shape in (batch, rows.batch_shape) and given.dtype.kind in "iu":
         if (budget != 1).any():
             raise ValueError(

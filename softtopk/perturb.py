@@ -13,7 +13,8 @@ entry, so that all n probabilities share the nodes and the product: with
 rows sum to zero.  Gumbel noise has a closed form, softmax.
 
 The quadrature is deterministic: Gauss-Legendre panels, halved until the halves agree
-with the whole; what they differ by is the error estimate.  Derived in the chapter
+with the whole.  What they differ by is the error estimate, reduced only where the last
+halving has shown that the next one gains.  Derived in the chapter
 *distributions/perturb-max*.
 """
 
@@ -35,8 +36,10 @@ from .linearize import Linearization, differentiable
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
-# Halving a panel divides its error by about 2^20, so halves that agree with the whole
-# to 1e-12 are right to rounding; the estimate returned claims 2^10 only.
+# Halving a panel divides its error by about 2^20 where the integrand is smooth, so
+# halves that agree with the whole to 1e-12 are right to rounding.  The estimate claims
+# 2^10 only.  Where the last halving gained less, at a kink not declared, it is what
+# that halving found: there the gaps fall slowly and may be small by accident.
 _TOLERANCE = 1e-12
 _GAIN = 2.0**-10
 _MAX_DEPTH = 60
@@ -109,7 +112,7 @@ class Noise:
         ends there.
     density : callable, optional
         :math:`\varphi=\Phi'`, vectorised.  Without it the density is the central
-        difference of `cdf`, good to about ten digits.
+        difference of `cdf`, good to about ten digits where `cdf` is smooth.
     log_cdf : callable, optional
         :math:`\log\Phi`, for accuracy where :math:`\Phi` is near 1 or 0.
     kinks : tuple of float
@@ -144,18 +147,25 @@ class Noise:
         """The density, from the distribution function where none was given."""
         if self.density is not None:
             return self.density(s)
-        step = 1e-3 * (self.quantile(0.75) - self.quantile(0.25))
+        step = 1e-3 * self.width
         near, far = (
             (self.cdf(s + j * step) - self.cdf(s - j * step)) / (2 * j * step)
             for j in (1, 2)
         )
         return np.maximum((4 * near - far) / 3, 0.0)
 
+    @property
+    def width(self) -> float:
+        """The interquartile range, the scale of the noise."""
+        return float(self.quantile(0.75) - self.quantile(0.25))
+
     def range(self, n: int) -> list[float]:
         """Panel edges that cover the maximum of n noises, in quantile steps."""
         levels = [1e-12, 1e-6, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-6]
-        edges = [self.quantile(level) for level in levels]
-        width = self.quantile(0.75) - self.quantile(0.25)
+        edges = [float(self.quantile(level)) for level in levels]
+        width = self.width
+        if not (width > 0 and edges == sorted(edges) and math.isfinite(sum(edges))):
+            raise ValueError("noise must have a quantile that is finite and increasing")
         with np.errstate(divide="ignore"):
             low, high = float(self.quantile(0.0)), float(self.quantile(1.0))
         below = self._tail(edges[0], -width, low, lambda s: self.cdf(s) > 1e-18)
@@ -252,25 +262,21 @@ def _check_noise(noise: str | Noise) -> Noise:
     )
 
 
-def _panels(noise: Noise, gaps: Array) -> list[list[float]]:
-    """Edges for each group of rows: one list for all, or one a row with kinks."""
-    edges = noise.range(gaps.shape[1])
+def _edges(noise: Noise, gaps: Array) -> Array:
+    """Panel edges, ascending in each row: those of the noise, and every kink."""
+    common = np.asarray(noise.range(gaps.shape[1]))
+    edges = np.broadcast_to(common, (gaps.shape[0], common.size))
     if not noise.kinks:
-        return [edges]
-    low, high = edges[0], edges[-1]
-    lists = []
-    for row in gaps:
-        finite = row[np.isfinite(row)]
-        kinks = np.subtract.outer(np.asarray(noise.kinks), finite).ravel()
-        inside = kinks[(kinks > low) & (kinks < high)]
-        lists.append(sorted({*edges, *inside.tolist()}))
-    return lists
+        return edges
+    kinks = np.subtract.outer(np.asarray(noise.kinks), gaps)
+    inside = np.clip(kinks, common[0], common[-1]).swapaxes(0, 1)
+    return np.sort(np.hstack([edges, inside.reshape(gaps.shape[0], -1)]), axis=1)
 
 
 def _hazards(noise: Noise, gaps: Array, s: Array) -> tuple[Array, Array]:
-    """h(s + gap) and G(s) at nodes s: shapes (R, n, L) and (R, L)."""
+    """h(s + gap) and G(s) at nodes s of shape (R, L): (R, n, L) and (R, L)."""
     takes_part = np.isfinite(gaps)[:, :, None]
-    at = np.where(takes_part, np.minimum(gaps, _FAR)[:, :, None], 0.0) + s
+    at = np.where(takes_part, np.minimum(gaps, _FAR)[:, :, None], 0.0) + s[:, None, :]
     logs = np.where(takes_part, noise.log_distribution(at), 0.0)
     alive = takes_part & (logs > -math.inf)
     log_mass = _log(np.where(alive, noise.mass(at), 0.0))
@@ -281,33 +287,46 @@ def _hazards(noise: Noise, gaps: Array, s: Array) -> tuple[Array, Array]:
 def _quadrature(
     noise: Noise,
     gaps: Array,
-    edges: list[float],
     integrand: Callable[[Array, Array], Array],
 ) -> tuple[Array, Array]:
     """Integrate over the position of the maximum; value and error, (R, n) each."""
 
-    def panel(low: float, high: float) -> Array:
+    def panel(low: Array, high: Array) -> Array:
         half = 0.5 * (high - low)
         hazard, product = _hazards(noise, gaps, low + half * (1 + _NODES))
-        return integrand(hazard, product) @ (half * _WEIGHTS)
+        part = (integrand(hazard, product) @ _WEIGHTS) * half
+        if not np.isfinite(part).all():
+            raise ValueError("noise must have a cdf and a density without NaN")
+        return part
 
     value = np.zeros_like(gaps)
     error = np.zeros_like(gaps)
+    edges = _edges(noise, gaps)[:, :, None]
     stack = [
-        (low, high, panel(low, high), 0) for low, high in itertools.pairwise(edges)
+        (low, high, panel(low, high), np.zeros_like(gaps), 0)
+        for low, high in itertools.pairwise(edges.swapaxes(0, 1))
+        if (low < high).any()
     ]
     while stack:
-        low, high, coarse, depth = stack.pop()
+        low, high, coarse, before, depth = stack.pop()
         middle = 0.5 * (low + high)
         left, right = panel(low, middle), panel(middle, high)
         gap = np.abs(left + right - coarse)
-        scale = np.max(np.abs(left) + np.abs(right), initial=1.0)
-        small = np.max(gap, initial=0.0) <= _TOLERANCE * scale
-        if small or depth == _MAX_DEPTH or not low < middle < high:
+        change = gap.sum(axis=1, keepdims=True)
+        size = (np.abs(left) + np.abs(right)).sum(axis=1, keepdims=True)
+        # The first panels have no rate of convergence yet: more is asked of them.
+        limit = _TOLERANCE if depth else _GAIN * _TOLERANCE
+        splits = ((low < middle) & (middle < high)).any()
+        small = (change <= limit * np.maximum(size, 1.0)).all()
+        if small or not splits or depth == _MAX_DEPTH:
             value += left + right
-            error += _GAIN * gap
+            gained = change <= _GAIN * before.sum(axis=1, keepdims=True)
+            error += np.where(gained, _GAIN * gap, np.maximum(gap, before))
         else:
-            stack += [(low, middle, left, depth + 1), (middle, high, right, depth + 1)]
+            stack += [
+                (low, middle, left, gap, depth + 1),
+                (middle, high, right, gap, depth + 1),
+            ]
     return value, error
 
 
@@ -319,16 +338,13 @@ def _integrate(
     """Integrate for every row, in blocks of bounded memory."""
     value, error = np.zeros_like(gaps), np.zeros_like(gaps)
     block = max(1, _BLOCK // (gaps.shape[1] * _NODES.size))
-    if noise.kinks:
-        block = 1
     for start in range(0, gaps.shape[0], block):
         part = slice(start, start + block)
-        edges = _panels(noise, gaps[part])[0]
 
         def on_part(hazard: Array, product: Array, part: slice = part) -> Array:
             return integrand(part, hazard, product)
 
-        value[part], error[part] = _quadrature(noise, gaps[part], edges, on_part)
+        value[part], error[part] = _quadrature(noise, gaps[part], on_part)
     return value, error
 
 
@@ -360,7 +376,10 @@ def _linearize_perturb_max(
     value = _probabilities(chosen, gaps)[0].astype(rows.x.dtype)
 
     def product(tangent: Array) -> Array:
-        change = tangent.astype(np.float64) / tau
+        # Scaled to one width of the noise, so that the tolerance fits any tangent.
+        change = tangent.astype(np.float64)
+        unit = np.max(np.abs(change), axis=1, keepdims=True) / chosen.width
+        change = np.divide(change, unit, out=np.zeros_like(change), where=unit > 0)
 
         def integrand(part: slice, hazard: Array, joint: Array) -> Array:
             t = change[part, :, None]
@@ -368,7 +387,8 @@ def _linearize_perturb_max(
             mixed = (hazard * t).sum(axis=1, keepdims=True)
             return hazard * (t * total - mixed) * joint[:, None]
 
-        return _integrate(chosen, gaps, integrand)[0].astype(rows.x.dtype)
+        total = _integrate(chosen, gaps, integrand)[0] * (unit / tau)
+        return total.astype(rows.x.dtype)
 
     return Linearization(rows.expand(value), rows, product, product)
 
@@ -407,18 +427,21 @@ def perturb_max(
         Of the shape of `x`; sums to 1 along `axis` up to the quadrature's error.
     error : array
         Only with `return_error`: an estimate from above of the absolute error of the
-        quadrature (rounding, about 1e-15, comes on top).
+        quadrature, in float64, with the distance of the sum from 1 (rounding, about
+        1e-15, comes on top).
 
     Raises
     ------
     ValueError
-        If `x` holds NaN, +inf or a row of only -inf, if the noise is unknown, or if
-        the temperature is not positive.
+        If `x` holds NaN, +inf or a row of only -inf, if the noise is unknown or its
+        functions are not those of a continuous distribution, or if the temperature
+        is not positive.
 
     Notes
     -----
-    O(n) a node; some hundred nodes for smooth noise, some ten for each kink of the
-    density.  Its derivative is available through `softtopk.linearize`.
+    O(n) a node; some hundreds of nodes for smooth noise, some tens for each kink of
+    the density in each score.  The derivative is available through
+    `softtopk.linearize`.
 
     References
     ----------
@@ -434,6 +457,11 @@ def perturb_max(
     chosen = _check_noise(noise)
     tau = check_temperature(temperature)
     rows = as_rows(x, axis=axis, where=where)
-    value, error = _probabilities(chosen, _gaps(rows, tau))
+    gaps = _gaps(rows, tau)
+    value, error = _probabilities(chosen, gaps)
     p = rows.expand(value.astype(rows.x.dtype))
-    return (p, rows.expand(error)) if return_error else p
+    if not return_error:
+        return p
+    # What is missing from 1 is an error that no refinement would have seen.
+    missing = np.abs(1 - value.sum(axis=1, keepdims=True))
+    return p, rows.expand(np.where(np.isfinite(gaps), error + missing, 0.0))

@@ -287,42 +287,43 @@ def _solve_part(
 ) -> tuple[Array, Number, Number]:
     """Shares, anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``.
 
-    A row longer than `PIECE` is folded into several lines, filled up with -inf.
+    A long row starts from the offset that a sample of its entries asks for.
     """
     n = x.shape[-1]
     upper, lower = order_pair(x, k)
     anchor = _anchor(curve, upper, lower)
-    if n <= PIECE:
-        d = x - anchor[..., None]
-    else:
-        lines = -(-n // PIECE)
-        d = np.empty((lines, -(-n // lines)), x.dtype)
-        np.subtract(x, anchor, out=d.reshape(-1)[:n])
-        d.reshape(-1)[n:] = -np.inf
-    v = curve.prepare(_divide(d, tau))
+    v = curve.prepare(_distances(x, anchor, tau))
 
     def ends() -> tuple[Number, Number]:
-        """The K-th and J-th largest entry of d, finite."""
+        """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(x.dtype).max) / 8
         above = (upper.astype(np.float64) - anchor) / tau
         below = (lower.astype(np.float64) - anchor) / tau
         return np.minimum(above, reach), np.maximum(below, -reach)
 
-    find = _root if x.ndim == 1 else _roots
-    start = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
-
     def bracket() -> tuple[Number, Number]:
         return _bracket(curve, *ends(), k, n)
 
+    t = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
     stride = n // _SAMPLE
     if stride > 4 and min(k, n - k) > 2 * stride:
         sample = np.ascontiguousarray(v.reshape(-1)[:n:stride])
-        start = _root(curve, sample, k * (len(sample) / n), start, bracket)
-    t = find(curve, v, k, start, bracket)
-    p = curve.select(v, t)
-    if n > PIECE:
-        p = p.reshape(-1)[:n]
-    return p, anchor, t - curve.origin
+        t = _root(curve, sample, k * (len(sample) / n), t, bracket)
+    t = (_root if x.ndim == 1 else _roots)(curve, v, k, t, bracket)
+    p = curve.select(v, t).reshape(*x.shape[:-1], -1)
+    return p[..., :n], anchor, t - curve.origin
+
+
+def _distances(x: Array, anchor: Number, tau: float) -> Array:
+    """(x - anchor) / tau; a long row folded, its last line filled up with -inf."""
+    n = x.shape[-1]
+    if n <= PIECE:
+        return _divide(x - anchor[..., None], tau)
+    lines = -(-n // PIECE)
+    d = np.empty((lines, -(-n // lines)), x.dtype)
+    np.subtract(x, anchor, out=d.reshape(-1)[:n])
+    d.reshape(-1)[n:] = -np.inf
+    return _divide(d, tau)
 
 
 def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
@@ -353,12 +354,14 @@ def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
 def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
     """A number near the threshold.
 
-    A curve that reaches 1 but not 0 keeps it just above the K-th score; else it lies
-    between them, and most evenly so for a symmetric curve.
+    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+    reaches 0 but not 1 just below the J-th; else it lies between them.
     """
     zero, one = map(math.isfinite, curve.support)
     if one and not zero:
         return upper
+    if zero and not one:
+        return lower
     half = upper.dtype.type(0.5)
     return np.where(upper > lower, half * upper + half * lower, upper)
 
@@ -390,8 +393,7 @@ def _start(curve: Curve, ends: Callable[[], tuple[Number, Number]]) -> Number:
     if math.isfinite(low) and math.isfinite(high):
         above, below = ends()
         return 0.5 * above + 0.5 * below - 0.5 * (low + high) + curve.origin
-    end = high if math.isfinite(high) else low if math.isfinite(low) else 0.0
-    return curve.origin - end
+    return curve.origin - next(filter(math.isfinite, (high, low)), 0.0)
 
 
 def _root(curve: Curve, v: Array, k: Number, t: Number, bracket: Bracket) -> Number:

@@ -52,7 +52,9 @@ def _entmax(alpha):
 
 
 def _slope_exp(t):
-    return mp.exp(t) if t < 0 else mpf(0)
+    # At t = 0 the left one: the threshold lies strictly above the ceil(k)-th score,
+    # though after a wide gap by less than any number of digits shows.
+    return mp.exp(t) if t <= 0 else mpf(0)
 
 
 def _slope_laplace(t):

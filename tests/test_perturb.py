@@ -16,6 +16,17 @@ NOISES = (GUMBEL, LOGISTIC, NORMAL, UNIFORM)
 SCORES = [1.0, 0.0, 0.5, -2.0]
 
 
+def laplace_noise(kinks: tuple[float, ...]) -> Noise:
+    """Laplace noise, whose density has a kink at 0, declared or not."""
+    return Noise(
+        "laplace",
+        lambda s: 0.5 + np.sign(s) * (0.5 - 0.5 * np.exp(-np.abs(s))),
+        lambda t: float(np.log(2 * t) if t < 0.5 else -np.log(2 - 2 * t)),
+        lambda s: 0.5 * np.exp(-np.abs(s)),
+        kinks=kinks,
+    )
+
+
 def reference(noise: str, x: list[float], i: int) -> mp.mpf:
     """The integral of the definition, over the noise of entry i, at 30 digits."""
     cdf, density, points = {
@@ -60,6 +71,26 @@ def test_error_estimate_is_not_idle():
     error = perturb_max(SCORES, "normal", return_error=True)[1]
     assert error.shape == (4,)
     assert 0 < error.max() < 1e-14
+
+
+@pytest.mark.parametrize("gap", [1.0, 0.3, 0.013])
+def test_error_estimate_sees_kinks_that_are_not_declared(gap):
+    # P(e_2 - e_1 < d) for two Laplace variables is 1 - (2 + d) exp(-d)/4.
+    exact = 1 - (2 + mp.mpf(gap)) * mp.exp(-mp.mpf(gap)) / 4
+    for noise, largest in ((laplace_noise(()), 1e-10), (laplace_noise((0.0,)), 4e-15)):
+        p, error = perturb_max([gap, 0.0], noise, return_error=True)
+        assert abs(p[0] - exact) <= error[0] + 8 * EPS
+        assert error[0] <= largest
+
+
+def test_error_estimate_sees_mass_that_is_missing():
+    # Differences of a cdf with corners miss them; the sum of p shows it.
+    bare = Noise("bare", UNIFORM.cdf, UNIFORM.quantile)
+    p, error = perturb_max(SCORES, bare, return_error=True)
+    off = np.abs(p - perturb_max(SCORES, "uniform"))
+    assert error[0] > 1e-6
+    assert off[0] <= error[0] + off[1:].sum()
+    assert perturb_max([0.0, -np.inf], bare, return_error=True)[1][1] == 0
 
 
 def test_gumbel_noise_gives_softmax():
@@ -126,6 +157,39 @@ def test_vjp_is_the_transpose_of_jvp():
     lin = linearize(perturb_max, x, "logistic", temperature=0.7)
     g, t = np.random.default_rng(2).normal(size=(2, 3, 5))
     assert np.sum(lin.vjp(g) * t) == pytest.approx(np.sum(g * lin.jvp(t)), abs=1e-14)
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_derivative_scales_with_the_tangent(scale):
+    lin = linearize(perturb_max, np.linspace(0, 8, 9), "normal", temperature=0.5)
+    tangent = np.random.default_rng(4).normal(size=9)
+    assert np.array_equal(lin.jvp(scale * tangent), scale * lin.jvp(tangent))
+    assert np.array_equal(lin.jvp(np.zeros(9)), np.zeros(9))
+
+
+def test_derivative_at_two_scores_has_closed_forms():
+    d, tau = 0.6, 0.5
+    z = d / tau
+    slopes = {
+        "gumbel": 1 / (2 * np.cosh(z / 2)) ** 2,
+        "normal": np.exp(-z * z / 4) / np.sqrt(4 * np.pi),
+        "uniform": 0.0,  # the gap exceeds the reach of the noise
+        "logistic": np.exp(z) * ((z - 2) * np.exp(z) + z + 2) / np.expm1(z) ** 3,
+    }
+    for noise, slope in slopes.items():
+        lin = linearize(perturb_max, [d, 0.0], noise, temperature=tau)
+        want = slope / tau * np.array([[1, -1], [-1, 1]])
+        assert np.max(np.abs(lin.jacobian() - want)) <= 16 * EPS
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_rows_do_not_affect_each_other(noise):
+    x = np.random.default_rng(6).normal(size=(5, 4)) * [[0.1], [1], [5], [1], [0.3]]
+    p = perturb_max(x, noise)
+    alone = np.array([perturb_max(row, noise) for row in x])
+    # Rows share the halving: the finer panels differ by rounding and the tolerance.
+    assert np.max(np.abs(p - alone)) <= 16 * EPS
+    assert perturb_max(np.zeros((0, 3)), noise).shape == (0, 3)
 
 
 def test_axis_mask_temperature_and_dtype():
@@ -210,7 +274,16 @@ def test_bad_input(arguments, error, message):
         perturb_max(**arguments)
 
 
-def test_a_cdf_without_limits_is_an_error():
-    stuck = Noise("stuck", lambda s: np.full_like(s, 0.5), GUMBEL.quantile)
-    with pytest.raises(ValueError, match="tends to 0 and to 1"):
-        perturb_max([1.0, 0.0], stuck)
+@pytest.mark.parametrize(
+    ("cdf", "quantile", "density", "message"),
+    [
+        (lambda s: np.full_like(s, 0.5), GUMBEL.quantile, None, "tends to 0 and to 1"),
+        (LOGISTIC.cdf, lambda t: 0.0, None, "quantile that is finite and increasing"),
+        (LOGISTIC.cdf, lambda t: np.nan, None, "quantile that is finite"),
+        (LOGISTIC.cdf, lambda t: -t, None, "quantile that is finite and increasing"),
+        (LOGISTIC.cdf, LOGISTIC.quantile, lambda s: s * np.nan, "without NaN"),
+    ],
+)
+def test_what_is_not_a_distribution_is_an_error(cdf, quantile, density, message):
+    with pytest.raises(ValueError, match=message):
+        perturb_max([1.0, 0.0], Noise("bad", cdf, quantile, density))

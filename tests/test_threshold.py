@@ -435,6 +435,35 @@ def test_steps_that_do_not_settle_give_way_to_bisection():
         np.testing.assert_array_equal(stk.soft_topk(x[1], k, Roots()), p[1])
 
 
+@pytest.mark.parametrize(
+    "curve", [*CURVES, stk.curves.EXP.reflected()], ids=lambda c: c.name
+)
+def test_few_evaluations_are_enough(curve, monkeypatch):
+    """Counts, not times: at most 16 on rows that make a plain Newton step fail."""
+    rng = np.random.default_rng(6)
+    n, calls = 2000, 0
+    moments = type(curve).moments
+
+    def counted(self, v, t):
+        nonlocal calls
+        calls += 1
+        return moments(self, v, t)
+
+    monkeypatch.setattr(type(curve), "moments", counted)
+    for x in (
+        1e3 * rng.normal(size=n),
+        0.01 * rng.normal(size=n),
+        rng.standard_cauchy(n),
+        rng.integers(0, 3, n),
+        2.0 ** -np.arange(n),
+        np.repeat([50.0, -50.0], n // 2),
+    ):
+        for k in (1, 3, n // 10, n // 2, n - 1, 2.7, n - 0.5):
+            calls = 0
+            stk.soft_topk(x, k, curve)
+            assert calls <= 16
+
+
 def test_composed_curves_select_the_same():
     x = np.array([2.0, 1.5, 0.25, -1.0, 0.0])
     base = stk.soft_topk(x, 2, "laplace")

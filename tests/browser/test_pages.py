@@ -58,13 +58,17 @@ FACTS = """() => {
   };
 }"""
 
-# Before axe looks. No colour may be half-way through a fade. And what is alike need not
-# be seen a hundred times, which costs axe a minute per page: a formula becomes one box
-# of its size, and a block goes when blocks before it show every kind of element in it.
+# Before axe looks. No colour may be half-way through a fade, and nothing folded. And
+# what is alike need not be seen a hundred times, which costs axe a minute per page: a
+# formula becomes one box of its size, and what shows no new kind of element goes, be it
+# a token of code or a whole block.
 STILL = """() => {
   const style = document.createElement("style");
   style.textContent = "* { transition: none !important }";
   document.head.append(style);
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  for (const fold of document.querySelectorAll(".toggle-hidden"))
+    fold.classList.remove("toggle-hidden");
   const formulas = [...document.querySelectorAll("mjx-container")];
   const sizes = formulas.map((f) => [f.scrollWidth, f.scrollHeight]);
   formulas.forEach((formula, i) => {
@@ -73,13 +77,17 @@ STILL = """() => {
     box.style = `display: inline-block; width: ${width}px; height: ${height}px`;
     formula.replaceChildren(box);
   });
+  // From the last to the first: an inner block comes before the block around it.
   const seen = new Set();
-  const blocks = "section > :not(section), section li, section tr, section dl > *";
-  for (const block of document.querySelectorAll(`article :is(${blocks})`)) {
+  const blocks = "section > :not(section), section :is(li, tr, dl > *), pre *";
+  const found = [...document.querySelectorAll(`article :is(${blocks})`)];
+  for (const block of found.reverse()) {
     const kinds = [block, ...block.querySelectorAll("*")].map(
       (e) => `${e.tagName} ${e.getAttribute("class")} < ${e.parentElement.className}`,
     );
-    if (kinds.every((kind) => seen.has(kind))) block.remove();
+    const fresh = kinds.some((kind) => !seen.has(kind));
+    if (fresh || block.querySelector("[data-kept]")) block.dataset.kept = "";
+    else block.remove();
     for (const kind of kinds) seen.add(kind);
   }
 }"""
