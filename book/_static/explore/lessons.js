@@ -63,7 +63,7 @@
         layer.append(dot);
       });
       const list = levels.map((level, m) => `λ${"₀₁₂₃₄"[m]} = ${show(level)}`).join(", ");
-      this.said.textContent = `Every thin line lies above the sum, so its crossing of k lies right of λ. Candidates: ${list}. The least, m = ${best}, is λ.`;
+      this.said.textContent = `Every bound lies above the sum, so it crosses k to the right of λ or at λ. Candidates: ${list}. The least, m = ${best}, is λ.`;
     }
   }
 
@@ -135,7 +135,7 @@
       const safe = [start];
       for (let step = 0; step < 8; step++) {
         const l = plain[step];
-        plain.push(l - Math.sinh(Math.max(-700, Math.min(700, l))));
+        plain.push(l - Math.sinh(l));
         const s = safe[step];
         const p = 1 / (1 + Math.exp(s));
         safe.push(s - Math.log1p((0.5 - p) / (p * (1 - p))));
@@ -143,7 +143,9 @@
       const { layer, toX, toY } = this.plot;
       layer.replaceChildren();
       const trace = (values, line, dot) => {
-        const clipped = values.map((v) => Math.max(-10, Math.min(10, v)));
+        const out = values.findIndex((v) => !(Math.abs(v) < 10)); // it has left for good
+        const kept = out < 0 ? values : values.slice(0, out + 1);
+        const clipped = kept.map((v) => Math.max(-10, Math.min(10, v)));
         const points = clipped.map((v, i) => `${toX(i)},${toY(v)}`).join(" ");
         layer.append(draw("polyline", { points, fill: "none", class: line }));
         clipped.forEach((v, i) => layer.append(draw("circle", { cx: toX(i), cy: toY(v), r: 4.5, class: dot })));
