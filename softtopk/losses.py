@@ -761,7 +761,7 @@ def _power_gap(curve: Curve, u: Array, t: Array) -> Array:
     b = curve.alpha - 1 if isinstance(curve, Entmax) else 0.0
     v = np.clip(u, *curve.support)
     p, power = curve.value(v), 1 + b * v
-    excess = np.where(t > 0.5, curve.complement(v) - (1 - t), t - p)
+    excess = t - p
     close = np.abs(excess) < 0.5 * p
     log_ratio = np.log1p(excess / p)
     near = power * np.expm1(b * log_ratio) / b if b else log_ratio

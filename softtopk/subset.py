@@ -9,7 +9,7 @@ entry i, GradTopK is
 
 The recursion :math:`Z_{k,i}=e^{x_i}(Z_{k-1}-Z_{k-1,i})` subtracts nearly equal numbers
 as soon as an entry is almost surely selected.  This module has no such step and no
-loop over k.  The chapter *selection/gradient* derives what follows.
+loop over k.  The chapter *selection/marginals* derives what follows.
 
 **Tilt.**  For any shift s let :math:`\pi_i=\sigma(x_i-s)` and draw independent
 :math:`B_i\sim\mathrm{Bernoulli}(\pi_i)`, :math:`S=\sum B_i`.  Given :math:`S=k` the
@@ -41,8 +41,8 @@ of points remain (13 in float32), whatever n and k.
 .. math:: p_i=\pi_i+v_i\sum_l\operatorname{Re}w_l\zeta_i(t_l),
 
 a correction to :math:`\pi_i` of relative size O(1/V).  The condition number of the sum
-over l is :math:`\sum|\varphi|/(NP(S=k))\le e^{-V}I_0(V)/P(S=k)`: at most 2.4 in all
-cases measured.
+over l is :math:`\sum|\varphi|/(NP(S=k))\le(e^{-V}I_0(V)+2e^{-b})/P(S=k)`: at most 2.4
+in all cases measured.
 
 **Rounding of phi.**  Entries with :math:`v_i\le1/128` enter :math:`\log\varphi` through
 the power sums of v and uv; the others, fewer than 128 V, as factors.

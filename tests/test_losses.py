@@ -446,6 +446,7 @@ def test_extreme_scores(name, dtype):
             gradient = linearize(operator, np.array(row, dtype), t, **keywords)
             assert np.all(np.isfinite(gradient.vjp(1.0)))
     assert loss(np.array([big, -big, 0], dtype), 0) == 0
+    assert loss(np.array([big, -big, 0], dtype), 1) == np.inf  # beyond the range
     assert loss(np.array([1, 0, 2], np.float16), 0).dtype == np.float32
 
 

@@ -131,6 +131,16 @@ def test_long_rows_against_exact_solutions(alpha, exact, n):
         assert worst(entmax(x, alpha), exact(x)) <= 2 * EPS
 
 
+@pytest.mark.parametrize("alpha", [2.5, 4.0, 10.0])
+def test_a_share_that_has_just_started(alpha):
+    """Its power p^(alpha - 1) is far below an ulp of 1, yet the share is right."""
+    for missing in 10.0 ** np.arange(-12, 0):
+        x = np.array([0.0, -(1 - missing) / (alpha - 1)])
+        p, exact = entmax(x, alpha), reference(x, alpha)
+        assert worst(p, exact) <= 2 * EPS
+        assert abs(p.sum() - 1) <= EPS
+
+
 def test_softmax_against_30_digits_in_relative_terms():
     """An exponential of -gap has the relative error of its gap's rounding."""
     for x in cases():

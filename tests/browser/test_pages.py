@@ -39,11 +39,12 @@ PHONE = {"width": 390, "height": 844}
 
 # What the page says about itself once MathJax is done.
 FACTS = """() => {
+  const NOT_PROSE = "pre, code, .sig, script, mjx-container";
   const article = document.querySelector("article") ?? document.body;
   const walker = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
   let text = "";
   while (walker.nextNode())
-    if (!walker.currentNode.parentElement.closest("pre, code, script, mjx-container"))
+    if (!walker.currentNode.parentElement.closest(NOT_PROSE))
       text += walker.currentNode.data + "\\n";
   const maths = [...article.querySelectorAll("span.math, div.math")];
   return {
@@ -79,7 +80,7 @@ STILL = """() => {
   });
   // From the last to the first: an inner block comes before the block around it.
   const seen = new Set();
-  const blocks = "section > :not(section), section :is(li, tr, dl > *), pre *";
+  const blocks = "section > :not(section), section :is(li, tr), pre *";
   const found = [...document.querySelectorAll(`article :is(${blocks})`)];
   for (const block of found.reverse()) {
     const kinds = [block, ...block.querySelectorAll("*")].map(
