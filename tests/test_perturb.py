@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softtopk import perturb
 from softtopk.linearize import linearize
 from softtopk.perturb import GUMBEL, LOGISTIC, NORMAL, UNIFORM, Noise, erfc, perturb_max
 
@@ -73,14 +74,30 @@ def test_error_estimate_is_not_idle():
     assert 0 < error.max() < 1e-14
 
 
-@pytest.mark.parametrize("gap", [1.0, 0.3, 0.013])
+@pytest.mark.parametrize("gap", [1.0, 0.3, 0.013, 1.63])
 def test_error_estimate_sees_kinks_that_are_not_declared(gap):
     # P(e_2 - e_1 < d) for two Laplace variables is 1 - (2 + d) exp(-d)/4.
     exact = 1 - (2 + mp.mpf(gap)) * mp.exp(-mp.mpf(gap)) / 4
-    for noise, largest in ((laplace_noise(()), 1e-10), (laplace_noise((0.0,)), 4e-15)):
+    for noise, largest in ((laplace_noise(()), 1e-7), (laplace_noise((0.0,)), 1e-13)):
         p, error = perturb_max([gap, 0.0], noise, return_error=True)
         assert abs(p[0] - exact) <= error[0] + 8 * EPS
         assert error[0] <= largest
+
+
+def test_error_estimate_sees_slow_convergence_where_errors_compensate():
+    x = [0.33, -0.04, 1.64]
+    p, error = perturb_max(x, laplace_noise(()), return_error=True)
+    off = np.abs(p - perturb_max(x, laplace_noise((0.0,))))
+    assert np.all(off <= error + 8 * EPS)
+    # Here the sum alone would not have shown it.
+    assert np.max(off) > 4 * abs(1 - p.sum())
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_error_estimate_is_small_for_the_noises_of_the_package(noise):
+    x = np.random.default_rng(7).normal(size=(40, 5)) * np.logspace(-1, 1, 40)[:, None]
+    for row in x:
+        assert np.max(perturb_max(row, noise, return_error=True)[1]) < 1e-13
 
 
 def test_error_estimate_sees_mass_that_is_missing():
@@ -167,6 +184,22 @@ def test_derivative_scales_with_the_tangent(scale):
     assert np.array_equal(lin.jvp(np.zeros(9)), np.zeros(9))
 
 
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_units_of_the_noise_do_not_matter(scale):
+    scaled = Noise(
+        "scaled",
+        lambda s: NORMAL.cdf(s / scale),
+        lambda t: scale * NORMAL.quantile(t),
+        lambda s: NORMAL.density(s / scale) / scale,
+        lambda s: NORMAL.log_distribution(s / scale),
+    )
+    x = np.linspace(0, 8, 9)
+    lin = linearize(perturb_max, x, "normal")
+    other = linearize(perturb_max, scale * x, scaled)
+    assert np.max(np.abs(other.value - lin.value)) <= 8 * EPS
+    assert np.max(np.abs(scale * other.jacobian() - lin.jacobian())) <= 8 * EPS
+
+
 def test_derivative_at_two_scores_has_closed_forms():
     d, tau = 0.6, 0.5
     z = d / tau
@@ -183,13 +216,18 @@ def test_derivative_at_two_scores_has_closed_forms():
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
-def test_rows_do_not_affect_each_other(noise):
+def test_rows_do_not_affect_each_other(noise, monkeypatch):
     x = np.random.default_rng(6).normal(size=(5, 4)) * [[0.1], [1], [5], [1], [0.3]]
     p = perturb_max(x, noise)
     alone = np.array([perturb_max(row, noise) for row in x])
     # Rows share the halving: the finer panels differ by rounding and the tolerance.
     assert np.max(np.abs(p - alone)) <= 16 * EPS
     assert perturb_max(np.zeros((0, 3)), noise).shape == (0, 3)
+    jacobian = linearize(perturb_max, x, noise).jacobian()
+    monkeypatch.setattr(perturb, "_BLOCK", 1)  # one row at a time
+    assert np.array_equal(perturb_max(x, noise), alone)
+    blocked = linearize(perturb_max, x, noise).jacobian()
+    assert np.max(np.abs(blocked - jacobian)) <= 16 * EPS * np.max(np.abs(jacobian))
 
 
 def test_axis_mask_temperature_and_dtype():
