@@ -144,7 +144,9 @@ def test_a_share_that_has_just_started(alpha):
                 far = (1 - q) ** b - q**b > -b * mp.mpf(x[1])
                 low, high = (q, high) if far else (low, q)
             p = entmax(x, alpha)
-            assert worst(p, [1 - q, q]) <= 2 * EPS
+            # The edge of the support lies where m^b, its product with the distance
+            # and the sum put it: a few roundings of numbers near 1.
+            assert worst(p, [1 - q, q]) <= 8 * EPS
             assert abs(p.sum() - 1) <= EPS
 
 
