@@ -24,6 +24,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 PIECE = 8192
 """The longest row that is summed at once."""
 
+_NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -107,7 +109,7 @@ def as_real(array: ArrayLike, name: str) -> Array:
 
 def as_rows(
     x: ArrayLike,
-    k: ArrayLike | None = None,
+    k: ArrayLike = _NO_BUDGET,
     *,
     axis: int = -1,
     where: ArrayLike | None = None,
@@ -154,7 +156,7 @@ def as_rows(
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         mask = _broadcast(mask, input_shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
-    if k is None:
+    if k is _NO_BUDGET:
         shape = input_shape
     else:
         budget, batch = _check_k(k, _without(input_shape, axis), integer_k, name)
@@ -166,7 +168,7 @@ def as_rows(
     R, n = math.prod(scores.shape[:-1]), scores.shape[-1]
     rows = np.ascontiguousarray(scores).reshape(R, n)
     count = _count_finite(rows, name)
-    if k is None:
+    if k is _NO_BUDGET:
         budget = np.empty(0)
     else:
         budget = budget.reshape(R)
@@ -246,9 +248,9 @@ def _check_k(
 
 
 def _check_budget(budget: Array, count: Array, name: str) -> None:
-    bad = ~((budget >= 0) & (budget <= count))
-    if bad.any():
-        i = int(bad.argmax())
+    fits = (budget >= 0) & (budget <= count)
+    if not fits.all():
+        i = int(fits.argmin())
         raise ValueError(
             f"k must lie in [0, {count[i]}], where {count[i]} is the number of finite "
             f"entries of {name} in the row, got {budget[i]}"
@@ -257,9 +259,10 @@ def _check_budget(budget: Array, count: Array, name: str) -> None:
 
 def _count_finite(rows: Array, name: str) -> Array:
     """Finite entries of each row; an error unless the others are all -inf."""
-    finite = np.isfinite(rows)
-    if finite.all():
+    # The extremes cost less than a mask; NaN is the extreme of what holds it.
+    if rows.size == 0 or math.isfinite(rows.min()) and math.isfinite(rows.max()):
         return np.full(rows.shape[0], rows.shape[1])
+    finite = np.isfinite(rows)
     bad = ~finite & (rows != -np.inf)
     if bad.any():
         raise ValueError(

@@ -141,8 +141,6 @@ def _sum_of_others(weights: Array) -> Array:
 
 
 def _finite_rows(x: ArrayLike, k: ArrayLike, axis: int) -> Rows:
-    if k is None:
-        raise TypeError("k must be a real number or an array of them, got None")
     rows = as_rows(x, k, axis=axis, integer_k=True)
     if (rows.count < rows.x.shape[1]).any():
         raise ValueError("x must be finite, got -inf")

@@ -509,8 +509,6 @@ def _checked(
     axis: int,
     where: ArrayLike | None,
 ) -> tuple[Rows, float]:
-    if k is None:
-        raise TypeError("k must be a real number or an array of them, got None")
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
     return rows, check_temperature(temperature)
 
