@@ -28,6 +28,7 @@ Derived in *selection/threshold* (every curve), *selection/exponential*,
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -164,6 +165,10 @@ class Curve:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
 
+    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
+        """The t to begin with; t is a guess, and sums(t) are the moments there."""
+        return t
+
     def moments(self, v: Array, t: Any) -> Moments:
         """Sums over each row of v = prepare(d): (m, P, C, W).
 
@@ -236,6 +241,11 @@ class _Exp(Curve):
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
+
+    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
+        # Of two bounds, one with all above the anchor saturated and one with none.
+        _, most = self.advance(t, sums(t), k)
+        return np.maximum(np.minimum(most, np.log(v.sum(axis=-1) / k)), 0.0)
 
     def moments(self, v: Array, t: Any) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]

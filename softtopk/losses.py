@@ -23,7 +23,7 @@ an entry that takes no part (-inf, or left out by `where`) is an error.  The los
 a batch come back one for each row; their gradient through `softtopk.linearize`.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
-*distributions/sparsemax*, *distributions/entmax* and *selection/derivatives*.
+*distributions/sparsemax*, *distributions/entmax* and *selection/family*.
 """
 
 from __future__ import annotations

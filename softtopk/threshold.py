@@ -23,7 +23,7 @@ bracket.  Derived in *selection/threshold* and *selection/derivatives*.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,8 +38,7 @@ from .linearize import Linearization, differentiable
 Number = Any
 Bracket = Callable[[], tuple[Number, Number]]
 
-_BLOCK = 1 << 20  # bytes of short rows to work on at a time
-_CHUNK = 1 << 17  # bytes of a long row: larger temporaries would be mapped anew
+_BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
 _PATIENCE = 6  # evaluations after which a step must halve the excess
 _SAMPLE = 4096  # entries of a long row that give the offset to start from
 _LONG = 32.0  # a step of more temperatures asks for a bracket
@@ -276,23 +275,25 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     step = 1 if n > PIECE else max(1, _BLOCK // (n * x.itemsize))
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
-        found.p[part], found.anchor[part], found.offset[part] = _solve_part(
-            curve, x[part], k[part], tau
+        found.anchor[part], found.offset[part] = _solve_part(
+            curve, x[part], k[part], tau, found.p[part]
         )
     return found
 
 
 def _solve_part(
-    curve: Curve, x: Array, k: Number, tau: float
-) -> tuple[Array, Number, Number]:
-    """Shares, anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``.
+    curve: Curve, x: Array, k: Number, tau: float, p: Array
+) -> tuple[Number, Number]:
+    """Anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``; fills p.
 
-    A long row starts from the offset that a sample of its entries asks for.
+    All work happens in the memory of p: fresh memory costs more than a pass.  A long
+    row starts from the offset that a sample of its entries asks for.
     """
     n = x.shape[-1]
-    upper, lower = order_pair(x, k)
+    upper, lower = order_pair(x, k, p)
     anchor = _anchor(curve, upper, lower)
-    v = curve.prepare(_distances(x, anchor, tau))
+    d = _divide(np.subtract(x, anchor[..., None], out=p), tau)
+    v = curve.prepare(d)
 
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
@@ -307,26 +308,19 @@ def _solve_part(
     t = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
     stride = n // _SAMPLE
     if stride > 4 and min(k, n - k) > 2 * stride:
-        sample = np.ascontiguousarray(v.reshape(-1)[:n:stride])
+        sample = np.ascontiguousarray(v[::stride])
         t = _root(curve, sample, k * (len(sample) / n), t, bracket)
+    else:
+        t = curve.start(v, lambda t: _moments(curve, v, t), k, t)
     t = (_root if x.ndim == 1 else _roots)(curve, v, k, t, bracket)
-    p = curve.select(v, t).reshape(*x.shape[:-1], -1)
-    return p[..., :n], anchor, t - curve.origin
+    for source, target in zip(_parts(v), _parts(p), strict=True):
+        shares = curve.select(source, t)
+        if shares is not source or v is not p:
+            target[...] = shares
+    return anchor, t - curve.origin
 
 
-def _distances(x: Array, anchor: Number, tau: float) -> Array:
-    """(x - anchor) / tau; a long row folded, its last line filled up with -inf."""
-    n = x.shape[-1]
-    if n <= PIECE:
-        return _divide(x - anchor[..., None], tau)
-    lines = -(-n // PIECE)
-    d = np.empty((lines, -(-n // lines)), x.dtype)
-    np.subtract(x, anchor, out=d.reshape(-1)[:n])
-    d.reshape(-1)[n:] = -np.inf
-    return _divide(d, tau)
-
-
-def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
+def order_pair(x: Array, k: Number, out: Array) -> tuple[Number, Number]:
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
     For a whole k they are the last score above the gap and the first one below it;
@@ -337,18 +331,21 @@ def order_pair(x: Array, k: Number) -> tuple[Number, Number]:
     x : (..., n) array
     k : (...) array
         0 < k < n.
+    out : (..., n) array
+        Overwritten with each row in another order.
     """
     n = x.shape[-1]
-    K = int(np.ceil(k.flat[0])) if k.ndim else math.ceil(k)
-    if k.ndim and (k != k[0]).any():
-        ordered = np.sort(x, axis=-1)
+    out[...] = x
+    first = k[0] if k.ndim else k
+    if k.ndim and (k != first).any():
+        out.sort(axis=-1)
         place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
-        pair = np.take_along_axis(ordered, place, axis=-1)
+        pair = np.take_along_axis(out, place, axis=-1)
         return pair[..., 0], pair[..., 1]
-    ordered = np.partition(x, n - K, axis=-1)
-    upper = ordered[..., n - K]
-    whole = k[0] == K if k.ndim else k == K
-    return upper, ordered[..., : n - K].max(axis=-1) if whole else upper
+    K = math.ceil(first)
+    out.partition(n - K, axis=-1)
+    upper = out[..., n - K].copy()
+    return upper, out[..., : n - K].max(axis=-1) if first == K else upper
 
 
 def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
@@ -431,43 +428,67 @@ def _root(curve: Curve, v: Array, k: Number, t: Number, bracket: Bracket) -> Num
 def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Array:
     """The offsets of the rows of a block, as `_root` finds them one by one."""
     tolerance = curve.tolerance[v.dtype]
+    found, row = t, np.arange(len(v))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
-    before, done = np.full(len(v), np.inf), np.zeros(len(v), bool)
+    before, done = high, np.zeros(len(v), bool)
     bounds = None
     for count in range(_LIMIT):
         excess, step = curve.advance(t, curve.moments(v, t), k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
-        size = tolerance * (1 + np.abs(t))
-        slow = (count > _PATIENCE) & (2 * np.abs(excess) > before)
+        move, size = np.abs(step - t), tolerance * (1 + np.abs(t))
+        halve = ~((step > low) & (step < high))
+        if count > _PATIENCE:
+            slow = 2 * np.abs(excess) > before
+            halve |= slow
         before = np.abs(excess)
-        close = np.abs(step - t) <= size
-        halve = slow | ~((step > low) & (step < high))
-        wide = (halve | (np.abs(step - t) > _LONG)) & (high - low == np.inf)
-        wide &= ~(done | close)
-        if wide.any():
-            bounds = bracket() if bounds is None else bounds
-            low = np.where(wide, np.maximum(low, bounds[0]), low)
-            high = np.where(wide, np.minimum(high, bounds[1]), high)
-            halve = slow | ~((step > low) & (step < high))
-        halve &= ~close
-        step = np.where(halve, 0.5 * low + 0.5 * high, step)
-        new = np.where(done, t, step)
-        done |= np.abs(new - t) <= size
-        t = new
-        if done.all():
-            break
-    return t
+        odd = (halve | (move > _LONG)) & ~(done | (move <= size))
+        if odd.any():
+            wide = odd & (high - low == np.inf)
+            if wide.any():
+                bounds = bracket() if bounds is None else bounds
+                low = np.where(wide, np.maximum(low, bounds[0][row]), low)
+                high = np.where(wide, np.minimum(high, bounds[1][row]), high)
+                halve = ~((step > low) & (step < high))
+                if count > _PATIENCE:
+                    halve |= slow
+            step = np.where(odd & halve, 0.5 * low + 0.5 * high, step)
+            move = np.abs(step - t)
+        t = np.where(done, t, step)
+        done |= move <= size
+        if 4 * np.count_nonzero(done) >= len(done):
+            found[row] = t
+            if done.all():
+                break
+            # Rows that are done would only cost time.
+            row, v, k, t = row[~done], v[~done], k[~done], t[~done]
+            low, high, before = low[~done], high[~done], before[~done]
+            done = np.zeros(len(v), bool)
+    else:
+        found[row] = t
+    return found
+
+
+def _parts(v: Array) -> Iterator[Array]:
+    """Views of v: a long row in blocks of lines that are summed at once."""
+    if v.shape[-1] <= PIECE:
+        yield v
+        return
+    full = len(v) - len(v) % PIECE
+    lines = v[:full].reshape(-1, PIECE)
+    step = _BLOCK // (PIECE * v.itemsize)
+    for i in range(0, len(lines), step):
+        yield lines[i : i + step]
+    if full < len(v):
+        yield v[None, full:]
 
 
 def _moments(curve: Curve, v: Array, t: Number) -> Moments:
-    """The curve's sums over one row; those of a folded row are added."""
-    if v.ndim == 1:
+    """The curve's sums over one row; those of a long one are added line by line."""
+    if len(v) <= PIECE:
         return curve.moments(v, t)
-    chunk = max(1, _CHUNK // (v.shape[1] * v.itemsize))
-    parts = [curve.moments(v[i : i + chunk], t) for i in range(0, len(v), chunk)]
-    m, P, C, W = (
-        np.concatenate(part).sum(dtype=np.float64) for part in zip(*parts, strict=True)
+    m, P, C, W = sum(
+        np.sum(curve.moments(part, t), axis=-1, dtype=np.float64) for part in _parts(v)
     )
     return m, P, C, W
 
