@@ -12,7 +12,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book test lint bench refresh browser serve clean
+.PHONY: help env newest book pdf site test lint bench refresh browser serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -26,9 +26,21 @@ $(STAMP): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
+newest: ## instead of env: the newest release of every dependency, for once
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[book,test]'
+	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/newest.txt
+	@touch $(STAMP)
+
 book: $(STAMP) ## build the book into _build/html (a warning is an error)
 	$(BIN)/jupyter-book build . -W --keep-going -n
 	@echo "The book: _build/html/index.html"
+
+pdf: $(STAMP) ## print the book into _build/latex/softtopk.pdf (needs XeLaTeX)
+	tools/pdf.sh
+
+site: pdf ## the book as it is published: with the PDF beside the pages
+	PUBLISH_PDF=_build/latex/softtopk.pdf $(MAKE) book
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
@@ -40,7 +52,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/mypy
 
 browser: book ## the built pages in a headless Chromium, offline
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/browser
 
 bench: $(STAMP) ## ratios to NumPy's sort, partition and softmax
 	$(BIN)/python benchmarks/bench.py

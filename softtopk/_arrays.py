@@ -236,7 +236,7 @@ def _check_k(
         bad = budget[budget != np.floor(budget)].flat[0]
         raise ValueError(f"k must be a whole number, got {bad}")
     if budget.ndim == 0:
-        return np.full(batch, budget), batch
+        return _filled(batch, budget, np.float64), batch
     try:
         shape = np.broadcast_shapes(batch, budget.shape)
     except ValueError:
@@ -259,10 +259,9 @@ def _check_budget(budget: Array, count: Array, name: str) -> None:
 
 def _count_finite(rows: Array, name: str) -> Array:
     """Finite entries of each row; an error unless the others are all -inf."""
-    # The extremes cost less than a mask; NaN is the extreme of what holds it.
-    if rows.size == 0 or math.isfinite(rows.min()) and math.isfinite(rows.max()):
-        return np.full(rows.shape[0], rows.shape[1])
     finite = np.isfinite(rows)
+    if finite.all():
+        return _filled(rows.shape[:1], rows.shape[1], np.intp)
     bad = ~finite & (rows != -np.inf)
     if bad.any():
         raise ValueError(
@@ -270,6 +269,13 @@ def _count_finite(rows: Array, name: str) -> Array:
             f"got {float(rows[bad][0])}"
         )
     return finite.sum(axis=-1)
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: type) -> Array:
+    """np.full, in a fraction of its time for a small array."""
+    out = np.empty(shape, dtype)
+    out.fill(value)
+    return out
 
 
 def _broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:

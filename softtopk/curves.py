@@ -156,20 +156,26 @@ class Curve:
     # the sought offset in the same units, p = f(d - t + origin): one for each line, or
     # one number for all.
 
+    # Whether t >= 0 and what an entry up to the anchor adds to the moments is fixed.
+    monotone: ClassVar[bool] = False
     tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
         np.dtype(np.float64): 2.0**-49,
         np.dtype(np.float32): 2.0**-20,
     }
 
+    # `work` is room for two arrays like v; it costs less than new ones.
+
     def prepare(self, d: Array) -> Array:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
 
-    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
+    def start(
+        self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any
+    ) -> Any:
         """The t to begin with; t is a guess, and sums(t) are the moments there."""
         return t
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
         """Sums over each row of v = prepare(d): (m, P, C, W).
 
         m counts the entries nearer to 1 than to 0, P sums the shares of the others,
@@ -191,7 +197,7 @@ class Curve:
         excess = np.where(np.abs(excess) > noise, excess, 0)
         return excess, t + np.where(excess == 0, 0, excess / W)
 
-    def select(self, v: Array, t: Any) -> Array:
+    def select(self, v: Array, t: Any, work: Array) -> Array:
         """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
         return self.value(self._distance(v, t))
 
@@ -237,28 +243,33 @@ class _Exp(Curve):
 
     # With E = e^d and u = e^(-t), the excess m + u S - k (m saturated entries, S the
     # sum of E over the others) is concave in u, and (k - m) / S never exceeds the
-    # root: Newton's steps in u rise to it and stop when m repeats.
+    # root: Newton's steps in u rise to it and stop when m repeats.  The anchor is the
+    # K-th largest score, so t >= 0 and only what exceeds it can saturate.
+
+    monotone = True
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
 
-    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
-        # Of two bounds, one with all above the anchor saturated and one with none.
-        _, most = self.advance(t, sums(t), k)
-        return np.maximum(np.minimum(most, np.log(v.sum(axis=-1) / k)), 0.0)
+    def start(
+        self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any
+    ) -> Any:
+        # The better of two bounds: all above the anchor are saturated, or none is.
+        m, S, _, _ = sums(t)
+        few = S / (k - m)
+        return np.log(np.minimum(few, v.sum(axis=-1) / k) if m.any() else few)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]
-        low = (v <= s).astype(v.dtype)
+        low = np.less_equal(v, s, out=work[0])
         S = row_dot(v, low)
         return v.shape[-1] - row_dot(low, low), S, S, S
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, _ = moments
-        # t >= 0 because the anchor is the ceil(k)-th largest score.
-        return m - k + S * np.exp(-t), np.maximum(np.log(S / (k - m)), 0.0)
+        return m - k + S * np.exp(-t), np.log(S / (k - m))
 
-    def select(self, v: Array, t: Any) -> Array:
+    def select(self, v: Array, t: Any, work: Array) -> Array:
         v *= np.exp(-t).astype(v.dtype)[..., None]
         return np.minimum(v, 1, out=v)
 
@@ -316,17 +327,19 @@ class _Laplace(_TwoSided):
         q = self.slope_of_p(p)
         return 0.5 * _xlogx(2 * q) - q
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
         s = np.exp(t)
-        low = (v < s.astype(v.dtype)[..., None]).astype(v.dtype)
-        high = 1 - low
-        P = row_dot(v, low) / (2 * s)
-        C = row_dot(1 / v, high) * (s / 2)
-        return row_dot(high, high), P, C, P + C
+        side, inverse = work
+        np.less(v, s.astype(v.dtype)[..., None], out=side)
+        P = row_dot(v, side) / (2 * s)
+        np.subtract(1, side, out=side)
+        C = row_dot(np.divide(1, v, out=inverse), side) * (s / 2)
+        return row_dot(side, side), P, C, P + C
 
-    def select(self, v: Array, t: Any) -> Array:
+    def select(self, v: Array, t: Any, work: Array) -> Array:
         half = (0.5 * np.exp(-t)).astype(v.dtype)[..., None]
-        upper = (0.5 * np.exp(t)).astype(v.dtype)[..., None] / v
+        upper = (0.5 * np.exp(t)).astype(v.dtype)[..., None]
+        upper = np.divide(upper, v, out=work[0])
         np.subtract(1, upper, out=upper)
         np.maximum(upper, 0.5, out=upper)
         v *= half
@@ -371,15 +384,18 @@ class _Sigmoid(_TwoSided):
         p = _as_share(p)
         return _xlogx(p) + _xlogx(1 - p)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]
-        high = (v >= s).astype(v.dtype)
-        q = np.minimum(v, s)
-        q /= v + s
-        P, C = row_dot(q, 1 - high), row_dot(q, high)
-        return row_dot(high, high), P, C, P + C - row_dot(q, q)
+        q, side = work
+        np.minimum(v, s, out=q)
+        q /= np.add(v, s, out=side)
+        np.greater_equal(v, s, out=side)
+        C, m = row_dot(q, side), row_dot(side, side)
+        np.subtract(1, side, out=side)
+        P = row_dot(q, side)
+        return m, P, C, P + C - row_dot(q, q)
 
-    def select(self, v: Array, t: Any) -> Array:
+    def select(self, v: Array, t: Any, work: Array) -> Array:
         # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
         p = np.divide(np.exp(t).astype(v.dtype)[..., None], v, out=v)
         p += 1
@@ -415,12 +431,14 @@ class _Clip(Curve):
 
     # Between two breakpoints the excess is linear in t.
 
-    def moments(self, v: Array, t: Any) -> Moments:
-        share = v - t[..., None].astype(v.dtype)
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+        share, bound = work
+        np.subtract(v, t[..., None].astype(v.dtype), out=share)
         np.clip(share, 0, 1, out=share)
         total = share.sum(axis=-1)
-        inner = ((share > 0) & (share < 1)).astype(v.dtype)
-        return total, total, total, inner.sum(axis=-1)
+        inner = np.ceil(share, out=bound).sum(axis=-1)
+        inner -= np.floor(share, out=bound).sum(axis=-1)
+        return total, total, total, inner
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         total, _, _, W = moments
@@ -465,15 +483,15 @@ class _Triangular(Curve):
 
     # With z = t + 1, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
 
-    def moments(self, v: Array, t: Any) -> Moments:
-        z = v - t[..., None].astype(v.dtype)
-        high = (z > 1).astype(v.dtype)
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+        z = np.subtract(v, t[..., None].astype(v.dtype), out=work[0])
+        high = np.greater(z, 1, out=work[1])
         slope = np.maximum(np.minimum(z, 2 - z), 0)
         q = 0.5 * np.square(slope)
         P, C = row_dot(q, 1 - high), row_dot(q, high)
         return row_dot(high, high), P, C, slope.sum(axis=-1)
 
-    def select(self, v: Array, t: Any) -> Array:
+    def select(self, v: Array, t: Any, work: Array) -> Array:
         v -= t[..., None].astype(v.dtype)
         upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
         return np.minimum(0.5 * np.square(np.maximum(v, 0)), upper)
@@ -531,9 +549,9 @@ class Entmax(Curve):
     # With b = alpha - 1, the b-th power of the unsaturated sum is nearly linear in t
     # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
 
-    def moments(self, v: Array, t: Any) -> Moments:
-        base = self._rise(v, t)
-        low = (base <= 1).astype(v.dtype)
+    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+        base = self._rise(v, t, work[0])
+        low = np.less_equal(base, 1, out=work[1])
         base *= low
         S = _power(base, 1 / self._b)
         if self._b == 0.5:
@@ -548,13 +566,13 @@ class Entmax(Curve):
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
         return m - k + S, t + gap * S / W
 
-    def select(self, v: Array, t: Any) -> Array:
-        base = self._rise(v, t)
+    def select(self, v: Array, t: Any, work: Array) -> Array:
+        base = self._rise(v, t, v)
         return _power(np.minimum(base, 1, out=base), 1 / self._b)
 
-    def _rise(self, d: Array, t: Any) -> Array:
+    def _rise(self, d: Array, t: Any, out: Array) -> Array:
         """1 + b (d - t + origin), from 0 to 2."""
-        base = d - t[..., None].astype(d.dtype)
+        base = np.subtract(d, t[..., None].astype(d.dtype), out=out)
         base *= self._b
         return np.clip(base, 0, 2, out=base)
 

@@ -37,10 +37,13 @@ from .linearize import Linearization, differentiable
 # One number or an array of one for each row: NumPy's arithmetic is the same.
 Number = Any
 Bracket = Callable[[], tuple[Number, Number]]
+Sums = Callable[[Number], Moments]
 
-_BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
+_BLOCK = 1 << 21  # bytes of short rows, or of a long one, to work on at a time
 _PATIENCE = 6  # evaluations after which a step must halve the excess
-_SAMPLE = 4096  # entries of a long row that give the offset to start from
+_LONG_ROW = 1 << 17  # entries from which on a sample of them pays
+_FEW = 8  # the solver looks at the top alone up to this fraction of a row
+_SAMPLE = 4096  # entries that give the offset to start from
 _LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
 
@@ -259,7 +262,7 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
         part = _solve_free(curve, x[free], k[free], temperature)
         found.p[free] = part.p
         found.anchor[free], found.offset[free] = part.anchor, part.offset
-    if (rows.count < x.shape[-1]).any():
+    if rows.count.sum() < x.size:
         found.p[x == -np.inf] = 0
     return found
 
@@ -272,28 +275,32 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     """
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
-    step = 1 if n > PIECE else max(1, _BLOCK // (n * x.itemsize))
+    most = _BLOCK // x.itemsize
+    step = 1 if n > PIECE else max(1, min(R, most // n))
+    work = np.empty((2, min(step * n, most)), x.dtype)
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
         found.anchor[part], found.offset[part] = _solve_part(
-            curve, x[part], k[part], tau, found.p[part]
+            curve, x[part], k[part], tau, found.p[part], work
         )
     return found
 
 
 def _solve_part(
-    curve: Curve, x: Array, k: Number, tau: float, p: Array
+    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Array
 ) -> tuple[Number, Number]:
     """Anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``; fills p.
 
-    All work happens in the memory of p: fresh memory costs more than a pass.  A long
-    row starts from the offset that a sample of its entries asks for.
+    All is done in the memory of p and work: fresh memory costs more than a pass.  A
+    long row starts from the offset that a sample of its entries asks for.
     """
     n = x.shape[-1]
     upper, lower = order_pair(x, k, p)
     anchor = _anchor(curve, upper, lower)
-    d = _divide(np.subtract(x, anchor[..., None], out=p), tau)
-    v = curve.prepare(d)
+    few = curve.monotone and n > PIECE and _FEW * k <= n
+    if few:
+        top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
+    v = curve.prepare(_divide(np.subtract(x, anchor[..., None], out=p), tau))
 
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
@@ -305,18 +312,26 @@ def _solve_part(
     def bracket() -> tuple[Number, Number]:
         return _bracket(curve, *ends(), k, n)
 
+    sums = _sums(curve, v, work)
+    if few:
+        sums = _narrowed(sums, _sums(curve, top, work))
     t = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
-    stride = n // _SAMPLE
-    if stride > 4 and min(k, n - k) > 2 * stride:
-        sample = np.ascontiguousarray(v[::stride])
-        t = _root(curve, sample, k * (len(sample) / n), t, bracket)
+    if n >= _LONG_ROW and not few and min(k, n - k) > 2 * (n // _SAMPLE):
+        sample = np.ascontiguousarray(v[:: n // _SAMPLE])
+        size = k * (len(sample) / n)
+        t = _root(curve, _sums(curve, sample, work), size, t, bracket, x.dtype)
     else:
-        t = curve.start(v, lambda t: _moments(curve, v, t), k, t)
-    t = (_root if x.ndim == 1 else _roots)(curve, v, k, t, bracket)
-    for source, target in zip(_parts(v), _parts(p), strict=True):
-        shares = curve.select(source, t)
-        if shares is not source or v is not p:
-            target[...] = shares
+        t = curve.start(v, sums, k, t)
+    if x.ndim == 1:
+        t = _root(curve, sums, k, t, bracket, x.dtype)
+    else:
+        t = _roots(curve, v, k, t, bracket, work)
+    if v is not p:
+        p[...] = v
+    for part in _parts(p):
+        shares = curve.select(part, t, _room(part, work))
+        if shares is not part:
+            part[...] = shares
     return anchor, t - curve.origin
 
 
@@ -360,7 +375,7 @@ def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
     if zero and not one:
         return lower
     half = upper.dtype.type(0.5)
-    return np.where(upper > lower, half * upper + half * lower, upper)
+    return half * upper + half * lower
 
 
 def _bracket(
@@ -393,16 +408,18 @@ def _start(curve: Curve, ends: Callable[[], tuple[Number, Number]]) -> Number:
     return curve.origin - next(filter(math.isfinite, (high, low)), 0.0)
 
 
-def _root(curve: Curve, v: Array, k: Number, t: Number, bracket: Bracket) -> Number:
+def _root(
+    curve: Curve, sums: Sums, k: Number, t: Number, bracket: Bracket, dtype: Any
+) -> Number:
     """The offset of one row from the start t: the curve's steps inside a bracket.
 
     The order statistics give the bracket when a step is long, or leads out of the
     bracket that the excess at earlier offsets gives, or does not halve the excess.
     """
-    tolerance = curve.tolerance[v.dtype]
+    tolerance = curve.tolerance[dtype]
     low, high, before = -np.inf, np.inf, np.inf
     for count in range(_LIMIT):
-        excess, step = curve.advance(t, _moments(curve, v, t), k)
+        excess, step = curve.advance(t, sums(t), k)
         if excess >= 0:
             low = t
         if excess <= 0:
@@ -425,15 +442,17 @@ def _root(curve: Curve, v: Array, k: Number, t: Number, bracket: Bracket) -> Num
     return t
 
 
-def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Array:
+def _roots(
+    curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket, work: Array
+) -> Array:
     """The offsets of the rows of a block, as `_root` finds them one by one."""
     tolerance = curve.tolerance[v.dtype]
     found, row = t, np.arange(len(v))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
     before, done = high, np.zeros(len(v), bool)
-    bounds = None
+    bounds, sums = None, _sums(curve, v, work)
     for count in range(_LIMIT):
-        excess, step = curve.advance(t, curve.moments(v, t), k)
+        excess, step = curve.advance(t, sums(t), k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
         move, size = np.abs(step - t), tolerance * (1 + np.abs(t))
@@ -463,34 +482,64 @@ def _roots(curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket) -> Arra
             # Rows that are done would only cost time.
             row, v, k, t = row[~done], v[~done], k[~done], t[~done]
             low, high, before = low[~done], high[~done], before[~done]
-            done = np.zeros(len(v), bool)
+            done, sums = np.zeros(len(v), bool), _sums(curve, v, work)
     else:
         found[row] = t
     return found
 
 
-def _parts(v: Array) -> Iterator[Array]:
-    """Views of v: a long row in blocks of lines that are summed at once."""
+def _sums(curve: Curve, v: Array, work: Array) -> Sums:
+    """The curve's sums over each row; those of a long row are added line by line."""
     if v.shape[-1] <= PIECE:
+        room = _room(v, work)
+        return lambda t: curve.moments(v, t, room)
+    parts = list(_parts(v))
+    rooms = [_room(part, work) for part in parts]
+
+    def sums(t: Number) -> Moments:
+        total = 0.0
+        for part, room in zip(parts, rooms, strict=True):
+            lines = np.array(curve.moments(part, t, room))
+            total = total + lines.sum(axis=-1, dtype=np.float64)
+        m, P, C, W = total
+        return m, P, C, W
+
+    return sums
+
+
+def _narrowed(sums: Sums, few: Sums) -> Sums:
+    """The same sums from those over a few entries, if the others' never change."""
+    zero = np.float64(0.0)
+    others = np.subtract(sums(zero), few(zero), dtype=np.float64)
+
+    def narrowed(t: Number) -> Moments:
+        m, P, C, W = others + few(t)
+        return m, P, C, W
+
+    return narrowed
+
+
+def _parts(v: Array) -> Iterator[Array]:
+    """Views of v: all of it, or a long row in blocks of lines to be summed at once."""
+    n = v.shape[-1]
+    if n <= PIECE:
         yield v
         return
-    full = len(v) - len(v) % PIECE
-    lines = v[:full].reshape(-1, PIECE)
-    step = _BLOCK // (PIECE * v.itemsize)
-    for i in range(0, len(lines), step):
+    least = -(-n // PIECE)
+    # Lines of equal length leave no rest, if n has a divisor that allows them.
+    count = next((i for i in range(least, 2 * least) if n % i == 0), least)
+    full = n - n % count
+    lines = v[:full].reshape(count, -1)
+    step = max(1, _BLOCK // lines[0].nbytes)
+    for i in range(0, count, step):
         yield lines[i : i + step]
-    if full < len(v):
+    if full < n:
         yield v[None, full:]
 
 
-def _moments(curve: Curve, v: Array, t: Number) -> Moments:
-    """The curve's sums over one row; those of a long one are added line by line."""
-    if len(v) <= PIECE:
-        return curve.moments(v, t)
-    m, P, C, W = sum(
-        np.sum(curve.moments(part, t), axis=-1, dtype=np.float64) for part in _parts(v)
-    )
-    return m, P, C, W
+def _room(part: Array, work: Array) -> Array:
+    """Two arrays like part, in the memory of work."""
+    return work[:, : part.size].reshape(2, *part.shape)
 
 
 def _divide(d: Array, tau: float) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from typing import Any
 import nbformat
 import pytest
 import yaml
+
+import softtopk
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -469,6 +472,49 @@ def test_link_guard_finds_the_fault(text: str) -> None:
 def test_link_guard_passes_sound_links() -> None:
     text = "{doc}`index` {doc}`a <reference/claims>` [b](https://a.b/c) [c](index.md#d)"
     assert dead_links(text, BOOK) == []
+
+
+def package_names(text: str) -> set[str]:
+    """Names of the package that a text uses as ``stk.name``."""
+    return set(re.findall(r"\bstk((?:\.[A-Za-z_]\w*)+)", text))
+
+
+def missing_names(text: str) -> list[str]:
+    """Names of the package in a text that do not resolve."""
+    faults = []
+    for name in sorted(package_names(text)):
+        try:
+            operator.attrgetter(name[1:])(softtopk)
+        except AttributeError:
+            faults.append(f"stk{name}")
+    return faults
+
+
+@pytest.mark.parametrize("name", ["book/notation.md", "book/index.md", "README.md"])
+def test_names_of_the_package_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf8")
+    assert package_names(text)
+    assert missing_names(text) == []
+
+
+def test_name_guard_finds_the_fault() -> None:
+    text = "`stk.soft_topk(x, k)`, `stk.curves.GAUSS`, stk.hard_topk."
+    assert missing_names(text) == ["stk.curves.GAUSS", "stk.hard_topk"]
+
+
+def linked_names(text: str) -> set[str]:
+    """Names of the package that a text links to its documentation."""
+    roles = re.findall(r"\{py:(?:func|class|meth|mod)\}`([^`]+)`", text)
+    return {re.sub(r"^.*<(.*)>$", r"\1", role) for role in roles}
+
+
+@each_page
+def test_linked_names_exist(path: Path) -> None:
+    names = linked_names(prose(path))
+    outside = [name for name in names if not name.startswith("softtopk.")]
+    assert outside == []
+    text = " ".join(f"stk{name.removeprefix('softtopk')}" for name in names)
+    assert missing_names(text) == []
 
 
 def test_every_page_stands_in_the_contents() -> None:

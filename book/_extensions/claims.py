@@ -664,6 +664,20 @@ def _depart_cell(self: Any, node: ledger_cell) -> None:
     self.body.append("</th>" if node["role"] == "rowheader" else "</td>")
 
 
+def _visit_printed_row(self: Any, node: ledger_row) -> None:
+    self.body.append("\n\\begin{claimrow}")
+    self.body.extend(self.hypertarget(name) for name in node["ids"])
+
+
+def _depart_printed_row(self: Any, node: ledger_row) -> None:
+    self.body.append("\n\\end{claimrow}\n")
+
+
+def _visit_printed_cell(self: Any, node: ledger_cell) -> None:
+    place = node.parent.index(node)
+    self.body.append(("", "\\claimstatement ", "\\claimcheck ")[place])
+
+
 def _nothing(self: Any, node: nodes.Element) -> None:
     """Other formats show the paragraphs of a cell one after the other."""
 
@@ -679,12 +693,16 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claim-counts", CountsDirective)
     app.add_directive("claim-sources", SourcesDirective)
     plain = (_nothing, _nothing)
-    for node, html in (
-        (ledger_table, (_visit_table, _depart_table)),
-        (ledger_row, (_visit_row, _depart_row)),
-        (ledger_cell, (_visit_cell, _depart_cell)),
+    for node, html, latex in (
+        (ledger_table, (_visit_table, _depart_table), plain),
+        (
+            ledger_row,
+            (_visit_row, _depart_row),
+            (_visit_printed_row, _depart_printed_row),
+        ),
+        (ledger_cell, (_visit_cell, _depart_cell), (_visit_printed_cell, _nothing)),
     ):
-        app.add_node(node, html=html, latex=plain, text=plain)
+        app.add_node(node, html=html, latex=latex, text=plain)
     app.connect("builder-inited", _load)
     app.connect("doctree-read", _mark_checks)
     app.connect("env-updated", _rewrite_ledger)

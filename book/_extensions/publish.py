@@ -45,6 +45,7 @@ LENGTH = 200  # characters of a description that search engines and previews sho
 UNUSED = (
     "_static/**/*.map",
     "_static/**/*.ttf",
+    "_static/*webpack-macros.html",  # templates of the theme, not pages
     "_static/scripts/fontawesome.js",  # the style sheet's font shows the same icons
 )
 
@@ -104,8 +105,9 @@ def _sign(match: re.Match[str]) -> str:
     name = match[1]
     if name in SIGNS:
         return SIGNS[name]
+    size = "CAPITAL" if name[0].isupper() else "SMALL"
     try:
-        return unicodedata.lookup(f"GREEK SMALL LETTER {name}")
+        return unicodedata.lookup(f"GREEK {size} LETTER {name}")
     except KeyError:
         return "" if name in HIDDEN else name
 
@@ -180,10 +182,10 @@ def preview(app: Sphinx, pagename: str, doctree: nodes.document) -> dict[str, st
         "og:description": described(doctree) or summary(doctree),
         "og:url": app.config.html_baseurl + app.builder.get_target_uri(pagename),
     }
-    images = app.builder.images  # type: ignore[attr-defined]
+    folder = app.builder.imagedir  # type: ignore[attr-defined]
     for image in doctree.findall(nodes.image):
-        if name := images.get(image["uri"]):
-            folder = app.builder.imagedir  # type: ignore[attr-defined]
+        _, inside, name = image["uri"].rpartition(f"{folder}/")
+        if inside:
             tags["og:image"] = f"{app.config.html_baseurl}{folder}/{name}"
             if image.get("alt"):
                 tags["og:image:alt"] = image["alt"]

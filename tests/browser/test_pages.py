@@ -1,30 +1,24 @@
 """Every built page in a real Chromium that can reach nothing but this machine.
 
 Run it after ``make book``, by its own name: ``pytest tests/browser``. Each page is
-loaded once; what the tests assert is gathered on that visit. ``BOOK_HTML`` names
-another build than ``_build/html``.
+loaded once; what the tests assert is gathered on that visit. With pytest-xdist, take
+``--dist loadgroup``, which keeps the tests of a page on one worker.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from conftest import SITE
+from playwright.sync_api import Browser, Page
 
-ROOT = Path(__file__).resolve().parents[2]
-SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 SKIP = {"_static", "_sources", "_modules", "_images", "_downloads"}
 PAGES = sorted(
@@ -34,7 +28,8 @@ PAGES = sorted(
     and "http-equiv" not in path.read_text(encoding="utf8")[:400].lower()
 )
 CLAIMS = "book/reference/claims.html"
-DESK = {"width": 1280, "height": 900}
+DESK = {"width": 1440, "height": 900}
+TABLET = {"width": 820, "height": 1180}
 PHONE = {"width": 390, "height": 844}
 
 # What the page says about itself once MathJax is done.
@@ -57,6 +52,15 @@ FACTS = """() => {
     ids: [...document.querySelectorAll("[id]")].map((e) => e.id),
     links: [...document.querySelectorAll("a[href]")].map((a) => a.href),
   };
+}"""
+
+# What acts on a click but cannot take the focus, or would take it out of turn.
+UNREACHABLE = """() => {
+  const acts = "a[href], button, input, select, summary, [role=button], [role=slider]";
+  return [...document.querySelectorAll(acts)]
+    .filter((e) => e.checkVisibility() && !e.closest("[inert], [aria-hidden=true]"))
+    .filter((e) => e.tabIndex !== 0 && !e.matches("[type=hidden], .headerlink"))
+    .map((e) => e.outerHTML.slice(0, 120));
 }"""
 
 # Before axe looks. No colour may be half-way through a fade, and nothing folded. And
@@ -113,39 +117,8 @@ class Visit:
     outside: list[str] = field(default_factory=list)
     violations: dict[str, list[str]] = field(default_factory=dict)
     scheme: dict[str, str] = field(default_factory=dict)
-    overflow: int = 0
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *args: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture(scope="session")
-def base() -> Iterator[str]:
-    """Address of the served build."""
-    assert PAGES, f"no page in {SITE}: run `make book` first"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=SITE))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One Chromium for all tests."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "no Chromium: install it (Debian: apt-get install chromium)"
-    offline = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
-    with sync_playwright() as playwright:
-        instance = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu", offline]
-        )
-        yield instance
-        instance.close()
+    overflow: dict[int, int] = field(default_factory=dict)
+    unreachable: list[str] = field(default_factory=list)
 
 
 def settle(page: Page) -> None:
@@ -185,11 +158,12 @@ def look(page: Page, base: str, name: str) -> Visit:
     page.goto(base + name)
     settle(page)
     visit.facts = page.evaluate(FACTS)
-    page.set_viewport_size(PHONE)
-    visit.overflow = page.evaluate(
-        "() => document.documentElement.scrollWidth - innerWidth"
-    )
-    page.set_viewport_size(DESK)
+    visit.unreachable = page.evaluate(UNREACHABLE)
+    for size in (PHONE, TABLET, DESK):
+        page.set_viewport_size(size)
+        visit.overflow[size["width"]] = page.evaluate(
+            "() => document.documentElement.scrollWidth - innerWidth"
+        )
     page.evaluate(AXE.read_text(encoding="utf8"))
     page.evaluate(STILL)
     for scheme, size in (("light", DESK), ("dark", PHONE)):
@@ -207,7 +181,9 @@ def look(page: Page, base: str, name: str) -> Visit:
     return visit
 
 
-each_page = pytest.mark.parametrize("name", PAGES)
+each_page = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PAGES]
+)
 
 
 def test_the_book_is_built() -> None:
@@ -241,8 +217,17 @@ def test_images_load_and_have_a_text(visits: dict[str, Visit], name: str) -> Non
 
 
 @each_page
-def test_a_phone_does_not_scroll_sideways(visits: dict[str, Visit], name: str) -> None:
-    assert visits[name].overflow <= 0
+def test_no_width_scrolls_sideways(visits: dict[str, Visit], name: str) -> None:
+    overflow = visits[name].overflow
+    assert {width: extra for width, extra in overflow.items() if extra > 0} == {}
+    assert len(overflow) == 3
+
+
+@each_page
+def test_the_keyboard_reaches_what_the_pointer_does(
+    visits: dict[str, Visit], name: str
+) -> None:
+    assert visits[name].unreachable == []
 
 
 @each_page

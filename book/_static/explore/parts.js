@@ -34,7 +34,7 @@ globalThis.softtopkParts = (function () {
 
   /* A labelled range input; `scale` maps its position to the value shown and used. */
   function slider(label, { min, max, step, value, scale = (v) => v, format = show }, changed) {
-    const input = make("input", { type: "range", min, max, step });
+    const input = make("input", { type: "range", min, max, step, "aria-label": label });
     input.value = value;
     const out = make("output");
     const update = () => {

@@ -1,0 +1,181 @@
+"""The explorable figures, driven as a reader would, against the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urldefrag
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+import softtopk as stk
+
+pytestmark = pytest.mark.xdist_group("explore")
+PAGE = "book/practice/explore.html"
+# The page shows four significant digits.
+SHOWN = 6e-4
+
+
+def open_page(browser: Browser, address: str, **options: object) -> Page:
+    page = browser.new_page(**options)
+    page.set_default_timeout(10_000)
+    page.route("**/tex-chtml.js", lambda route: route.abort())  # saves seconds
+    page.goto(address, wait_until="domcontentloaded")
+    page.locator("softtopk-explorer .explore-plot, .explore-said").first.wait_for()
+    return page
+
+
+@pytest.fixture
+def explorer(base: str, browser: Browser) -> Iterator[Page]:
+    page = open_page(browser, base + PAGE)
+    yield page
+    page.close()
+
+
+def state(page: Page) -> dict[str, list[float]]:
+    fields = parse_qs(urldefrag(page.url).fragment)
+    return {
+        "x": [float(v) for v in fields["x"][0].split(",")],
+        "k": float(fields["k"][0]),
+        "tau": float(fields["tau"][0]),
+        "curve": fields["curve"][0],
+    }
+
+
+def shares(page: Page) -> list[float]:
+    page.locator("softtopk-explorer summary").evaluate(
+        "e => { e.parentElement.open = true }"
+    )
+    cells = page.locator("softtopk-explorer tbody td:nth-child(3)").all_inner_texts()
+    return [float(text.replace("−", "-")) for text in cells]
+
+
+def agrees(page: Page) -> None:
+    at = state(page)
+    if at["curve"] == "gradtopk":
+        p = stk.grad_topk(at["x"], int(at["k"] + 0.5), temperature=at["tau"])
+    else:
+        curve = stk.curves.entmax(1.5) if at["curve"] == "entmax15" else at["curve"]
+        p = stk.soft_topk(at["x"], at["k"], curve, temperature=at["tau"])
+    assert shares(page) == pytest.approx(p.tolist(), abs=SHOWN)
+
+
+def test_first_view_is_what_the_package_computes(explorer: Page) -> None:
+    agrees(explorer)
+
+
+def test_sliders_move_the_selection(explorer: Page) -> None:
+    before = shares(explorer)
+    k = explorer.get_by_label("k", exact=True)
+    k.focus()
+    for _ in range(10):
+        explorer.keyboard.press("ArrowRight")
+    assert state(explorer)["k"] == pytest.approx(3.0)
+    assert all(a < b for a, b in zip(before, shares(explorer), strict=True))
+    agrees(explorer)
+    explorer.get_by_label("τ", exact=True).fill("-1.5")
+    assert state(explorer)["tau"] == pytest.approx(0.032)
+    agrees(explorer)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["exp", "laplace", "sigmoid", "clip", "triangular", "entmax15", "gradtopk"],
+)
+def test_every_operator(explorer: Page, name: str) -> None:
+    explorer.get_by_label("operator").select_option(name)
+    agrees(explorer)
+
+
+def test_scores_move_by_keyboard_and_pointer(explorer: Page) -> None:
+    handle = explorer.get_by_role("slider", name="score 3")
+    start = state(explorer)["x"][2]
+    handle.focus()
+    explorer.keyboard.press("ArrowRight")
+    assert state(explorer)["x"][2] == pytest.approx(start + 0.05)
+    box = handle.bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    explorer.mouse.move(*middle)
+    explorer.mouse.down()
+    explorer.mouse.move(middle[0] + 80, middle[1])
+    explorer.mouse.up()
+    assert state(explorer)["x"][2] > start + 0.3
+    agrees(explorer)
+
+
+def test_a_finger_drags_a_score(base: str, browser: Browser) -> None:
+    page = open_page(
+        browser,
+        base + PAGE,
+        viewport={"width": 390, "height": 844},
+        has_touch=True,
+    )
+    handle = page.get_by_role("slider", name="score 1")
+    handle.scroll_into_view_if_needed()
+    box = handle.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= 24  # a fingertip
+    before = state(page)["x"][0]
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    session = page.context.new_cdp_session(page)
+    for kind, shift in (("touchStart", 0), ("touchMove", -30), ("touchMove", -60)):
+        points = [{"x": at["x"] + shift, "y": at["y"]}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert state(page)["x"][0] < before - 0.3
+    agrees(page)
+    page.close()
+
+
+def test_a_shared_address_restores_the_view(base: str, browser: Browser) -> None:
+    page = open_page(browser, f"{base}{PAGE}#x=2,2,0,-1&k=1.5&tau=0.25&curve=clip")
+    at = state(page)
+    assert at == {"x": [2, 2, 0, -1], "k": 1.5, "tau": 0.25, "curve": "clip"}
+    agrees(page)
+    page.evaluate("() => { location.hash = '#x=1,0&k=1&tau=1&curve=sigmoid' }")
+    page.wait_for_function(
+        "() => document.querySelectorAll('softtopk-explorer tbody tr').length === 2"
+    )
+    agrees(page)
+    page.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["#x=1", "#x=9,1&k=1", "#x=1,0&k=7", "#x=1,0&tau=0", "#x=a,b", "#top"]
+)
+def test_a_wrong_address_shows_the_first_view(
+    base: str, browser: Browser, wrong: str
+) -> None:
+    page = open_page(browser, base + PAGE + wrong)
+    assert len(shares(page)) == 8
+    agrees(page)
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("page_name", "element", "label", "value", "word"),
+    [
+        ("selection/exponential", "segments", "k", "1", "m = 0"),
+        ("selection/laplace", "half", "x₁", "0.6", "the same"),
+        ("selection/laplace", "half", "x₁", "3", "above one half"),
+        ("selection/sigmoid", "newton", "λ₀", "2", "converges"),
+        ("selection/sigmoid", "newton", "λ₀", "3", "diverges"),
+        ("selection/gradient", "subset", "k", "3", "sum to 3.000"),
+    ],
+)
+def test_lessons_say_what_they_show(
+    base: str,
+    browser: Browser,
+    page_name: str,
+    element: str,
+    label: str,
+    value: str,
+    word: str,
+) -> None:
+    page = open_page(browser, f"{base}book/{page_name}.html")
+    lesson = page.locator(f"softtopk-{element}")
+    assert lesson.locator("svg").count() >= 1
+    lesson.get_by_label(label, exact=True).fill(value)
+    assert word in lesson.locator(".explore-said").inner_text()
+    page.close()

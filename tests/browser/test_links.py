@@ -1,0 +1,147 @@
+"""Every address in the built files: those inside lead somewhere, the others are sound.
+
+It needs the build and no browser; nothing is asked of another host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from conftest import SITE
+
+FILES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
+
+
+@dataclass
+class Document(HTMLParser):
+    """The targets that a page offers and the addresses that it holds."""
+
+    ids: set[str] = field(default_factory=set)
+    addresses: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Gather what one element offers and asks for."""
+        values = {name: value or "" for name, value in attrs}
+        self.ids |= {values[name] for name in ("id", "name") if name in values}
+        self.addresses += [
+            values[name]
+            for name in ("href", "src", "action", "poster")
+            if name in values
+        ]
+        for part in values.get("srcset", "").split(","):
+            self.addresses += part.split()[:1]
+        if values.get("http-equiv", "").lower() == "refresh":
+            self.addresses.append(values["content"].partition("url=")[2])
+
+
+def read(text: str) -> Document:
+    """Parse a page."""
+    document = Document()
+    document.feed(text)
+    return document
+
+
+def outside_fault(address: str) -> str | None:
+    """What is wrong with the form of an address on another host."""
+    parts = urlsplit(address)
+    if parts.scheme == "mailto":
+        return (
+            None if re.fullmatch(r"[^@\s]+@[^@\s]+", parts.path) else "no mail address"
+        )
+    if parts.scheme not in ("http", "https"):
+        return f"scheme {parts.scheme}"
+    if not re.fullmatch(r"(?:[a-z0-9-]+\.)+[a-z]{2,}", parts.hostname or "", re.I):
+        return "no host"
+    if re.search(r"[\s<>\"{}|\\^`]", address):
+        return "a sign that needs escaping"
+    return None
+
+
+def faults(pages: dict[str, Document], name: str, files: set[str]) -> list[str]:
+    """The addresses of a page that lead nowhere."""
+    found = []
+    for address in pages[name].addresses:
+        parts = urlsplit(address)
+        if parts.scheme == "data":
+            continue
+        if parts.scheme or parts.netloc:
+            if fault := outside_fault(address):
+                found.append(f"{address}: {fault}")
+            continue
+        path = unquote(parts.path)
+        folder = os.path.dirname(name)
+        target = os.path.normpath(os.path.join(folder, path)) if path else name
+        anchor = unquote(parts.fragment)
+        if target not in files:
+            found.append(f"{address}: no file")
+        elif anchor and target in pages and anchor not in pages[target].ids:
+            found.append(f"{address}: no such place")
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Document]:
+    """Every built page."""
+    assert FILES, f"no page in {SITE}: run `make book` first"
+    return {name: read((SITE / name).read_text(encoding="utf8")) for name in FILES}
+
+
+@pytest.fixture(scope="module")
+def files() -> set[str]:
+    """Every built file."""
+    return {path.relative_to(SITE).as_posix() for path in SITE.rglob("*")}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_address_leads_somewhere(
+    pages: dict[str, Document], files: set[str], name: str
+) -> None:
+    assert faults(pages, name, files) == []
+
+
+def test_every_style_sheet_finds_its_files() -> None:
+    missing = []
+    for sheet in SITE.rglob("*.css"):
+        text = re.sub(r"/\*.*?\*/", "", sheet.read_text(encoding="utf8"), flags=re.S)
+        for address in re.findall(r"url\(\s*['\"]?([^'\")]+)", text):
+            path = urlsplit(address).path
+            # The theme names each font twice; the build keeps the first, smaller file.
+            if not urlsplit(address).scheme and not path.endswith(".ttf"):
+                missing += [] if (sheet.parent / path).is_file() else [(sheet, address)]
+    assert missing == []
+
+
+SOUND = '<p id="a b"><a href="#a%20b">a</a><a href="https://example.org/x">b</a></p>'
+
+
+def test_checker_passes_a_sound_page() -> None:
+    assert faults({"p/a.html": read(SOUND)}, "p/a.html", {"p/a.html"}) == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "b.html",
+        "../a.html",
+        "#c",
+        "a.html#c",
+        "https://",
+        "https:/example.org",
+        "https://example",
+        "https://example.org/a b",
+        "javascript:void(0)",
+        "mailto:nobody",
+    ],
+)
+@pytest.mark.parametrize("tag", ['<a href="{}">', '<img src="{}">'])
+def test_checker_finds_the_fault(address: str, tag: str) -> None:
+    page = read(SOUND + tag.format(address))
+    assert faults({"p/a.html": page}, "p/a.html", {"p/a.html"})

@@ -1,0 +1,267 @@
+"""The files that GitHub reads: workflows and issue forms, checked without GitHub."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+FORMS = sorted(
+    path
+    for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml")
+    if path.name != "config.yml"
+)
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf8")
+TARGETS = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
+
+
+def load(path: Path) -> Any:
+    """The content of a YAML file."""
+    return yaml.safe_load(path.read_text(encoding="utf8"))
+
+
+def name_of(path: Path) -> str:
+    """Name of a file in a test's id."""
+    return path.name
+
+
+# --- Workflows -----------------------------------------------------------------------
+
+
+def steps_of(workflow: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+    """Every step of every job."""
+    for job in workflow["jobs"].values():
+        yield from job["steps"]
+
+
+def workflow_faults(workflow: dict[Any, Any]) -> list[str]:
+    """What GitHub would refuse, or what would fail or be unsafe there."""
+    faults = []
+    if not {"name", True, "permissions", "jobs"} <= set(workflow):  # YAML: on is true
+        faults.append("name, on, permissions or jobs is missing")
+    jobs = workflow["jobs"]
+    for name, job in jobs.items():
+        if not {"runs-on", "timeout-minutes", "steps"} <= set(job):
+            faults.append(f"{name}: no runs-on, timeout-minutes or steps")
+        needs = job.get("needs", [])
+        for other in [needs] if isinstance(needs, str) else needs:
+            if other not in jobs:
+                faults.append(f"{name}: needs {other}")
+        ids = {step["id"] for step in job["steps"] if "id" in step}
+        for used in re.findall(r"steps\.(\w+)\.", str(job)):
+            if used not in ids:
+                faults.append(f"{name}: no step {used}")
+    for step in steps_of(workflow):
+        if ("uses" in step) == ("run" in step):
+            faults.append(f"a step is either uses or run: {step}")
+        if "uses" in step and not re.fullmatch(
+            r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", step["uses"]
+        ):
+            faults.append(f"{step['uses']}: not pinned by its tag")
+        faults += run_faults(step.get("run", ""))
+    return faults
+
+
+def run_faults(script: str) -> list[str]:
+    """Commands of the project that do not exist, and text of others in a shell."""
+    faults = []
+    for words in re.findall(r"^\s*make ([a-z ]+)$", script, re.MULTILINE):
+        faults += [f"no make {word}" for word in words.split() if word not in TARGETS]
+    for path in re.findall(r"(?:^|[\s(])((?:tools|\.ci)/[\w./-]+)", script):
+        if not (ROOT / path).is_file():
+            faults.append(f"no file {path}")
+        elif not (ROOT / path).stat().st_mode & 0o100:
+            faults.append(f"{path} cannot be run")
+    if "${{" in script:
+        faults.append("an expression in a script: pass it through env")
+    return faults
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=name_of)
+def test_workflow_is_sound(path: Path) -> None:
+    assert workflow_faults(load(path)) == []
+
+
+def test_there_is_a_check_and_a_weekly_run() -> None:
+    workflows = {path.stem: load(path) for path in WORKFLOWS}
+    assert {"push", "pull_request"} <= set(workflows["book"][True])
+    assert "schedule" in workflows["newest"][True]
+
+
+def test_only_main_is_published() -> None:
+    jobs = load(GITHUB / "workflows" / "book.yml")["jobs"]
+    writing = [
+        n for n, j in jobs.items() if "write" in j.get("permissions", {}).values()
+    ]
+    assert writing == ["publish"]
+    assert jobs["publish"]["needs"] == "check"
+    assert "refs/heads/main" in jobs["publish"]["if"]
+
+
+def sound_workflow() -> dict[Any, Any]:
+    """A workflow to be spoilt."""
+    steps = [{"uses": "actions/checkout@v5", "id": "code"}, {"run": "make test"}]
+    job = {"runs-on": "ubuntu-24.04", "timeout-minutes": 5, "steps": steps}
+    return {"name": "w", True: {"push": None}, "permissions": {}, "jobs": {"a": job}}
+
+
+def test_workflow_check_passes_a_sound_one() -> None:
+    assert workflow_faults(sound_workflow()) == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"uses": "actions/checkout"},
+        {"uses": "actions/checkout@main"},
+        {"run": "make nothing"},
+        {"run": "tools/nothing.sh"},
+        {"run": "README.md", "uses": "actions/checkout@v5"},
+        {"run": "echo ${{ github.event.issue.title }}"},
+        {"run": "echo $A", "env": {"A": "${{ steps.missing.outputs.a }}"}},
+    ],
+)
+def test_workflow_check_finds_the_fault(step: dict[str, Any]) -> None:
+    workflow = sound_workflow()
+    workflow["jobs"]["a"]["steps"].append(step)
+    assert workflow_faults(workflow)
+
+
+@pytest.mark.parametrize("key", ["name", True, "permissions"])
+def test_workflow_check_misses_no_key(key: Any) -> None:
+    workflow = sound_workflow()
+    del workflow[key]
+    assert workflow_faults(workflow)
+
+
+# --- Issue forms ---------------------------------------------------------------------
+
+FORM_KEYS = {"name", "description", "title", "labels", "assignees", "type", "body"}
+ATTRIBUTES = {
+    "markdown": ({"value"}, set()),
+    "input": ({"label"}, {"description", "placeholder", "value"}),
+    "textarea": ({"label"}, {"description", "placeholder", "value", "render"}),
+    "dropdown": ({"label", "options"}, {"description", "multiple", "default"}),
+    "checkboxes": ({"label", "options"}, {"description"}),
+}
+
+
+def form_faults(form: dict[str, Any]) -> list[str]:
+    """What GitHub's rules for issue forms forbid."""
+    faults = [f"key {key}" for key in set(form) - FORM_KEYS]
+    faults += [
+        f"no {key}"
+        for key in ("name", "description")
+        if not isinstance(form.get(key), str) or not form[key].strip()
+    ]
+    body = form.get("body") or []
+    if not any(element.get("type") != "markdown" for element in body):
+        faults.append("no field")
+    for element in body:
+        faults += element_faults(element)
+    for what, names in (
+        ("id", [e["id"] for e in body if "id" in e]),
+        ("label", [e.get("attributes", {}).get("label") for e in body]),
+    ):
+        repeated = [n for n, count in Counter(names).items() if n and count > 1]
+        faults += [f"{what} {name} stands twice" for name in repeated]
+    return faults
+
+
+def element_faults(element: dict[str, Any]) -> list[str]:
+    """The same for one element of a form."""
+    kind = element.get("type")
+    if kind not in ATTRIBUTES:
+        return [f"type {kind}"]
+    required, optional = ATTRIBUTES[kind]
+    attributes = element.get("attributes", {})
+    faults = [f"{kind}: no {key}" for key in required - set(attributes)]
+    faults += [f"{kind}: key {key}" for key in set(attributes) - required - optional]
+    faults += [
+        f"{kind}: key {key}"
+        for key in set(element) - {"type", "id", "attributes", "validations"}
+    ]
+    if kind != "markdown" and not re.fullmatch(r"[\w-]+", str(element.get("id", ""))):
+        faults.append(f"{kind}: id {element.get('id')!r}")
+    checks = element.get("validations", {})
+    if set(checks) - {"required"} or not all(
+        isinstance(v, bool) for v in checks.values()
+    ):
+        faults.append(f"{kind}: validations {checks}")
+    if "options" in required:
+        options = attributes.get("options") or []
+        if kind == "checkboxes":
+            options = [option.get("label") for option in options]
+        texts = all(isinstance(option, str) and option.strip() for option in options)
+        if not options or not texts or len(set(options)) < len(options):
+            faults.append(f"{kind}: options {options}")
+    return faults
+
+
+@pytest.mark.parametrize("path", FORMS, ids=name_of)
+def test_form_is_sound(path: Path) -> None:
+    assert form_faults(load(path)) == []
+
+
+def test_form_names_are_unique() -> None:
+    names = [load(path)["name"] for path in FORMS]
+    assert len(set(names)) == len(names) == 2
+
+
+def test_chooser_is_sound() -> None:
+    config = load(GITHUB / "ISSUE_TEMPLATE" / "config.yml")
+    assert set(config) <= {"blank_issues_enabled", "contact_links"}
+    for link in config["contact_links"]:
+        assert set(link) == {"name", "url", "about"}
+        assert link["url"].startswith("https://")
+
+
+def test_an_error_in_the_mathematics_says_where() -> None:
+    body = load(GITHUB / "ISSUE_TEMPLATE" / "mathematics.yml")["body"]
+    (where,) = [element for element in body if element.get("id") == "where"]
+    assert where["validations"]["required"]
+    assert "claim" in where["attributes"]["description"]
+    assert "equation" in where["attributes"]["description"]
+
+
+FIELD = {"type": "input", "id": "a", "attributes": {"label": "A"}}
+CHOICE = {"type": "dropdown", "id": "b", "attributes": {"label": "B", "options": ["x"]}}
+
+
+def form_of(*body: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """A form."""
+    return {"name": "Form", "description": "About.", "body": list(body)} | keys
+
+
+def test_form_check_passes_a_sound_one() -> None:
+    assert form_faults(form_of(FIELD, CHOICE)) == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        form_of(FIELD, name=""),
+        form_of(FIELD, about="GitHub's older key"),
+        form_of({"type": "markdown", "attributes": {"value": "Words."}}),
+        form_of(FIELD, FIELD),
+        form_of(FIELD, FIELD | {"id": "b"}),
+        form_of(FIELD | {"type": "text"}),
+        form_of(FIELD | {"id": "a b"}),
+        form_of(FIELD | {"attributes": {}}),
+        form_of(FIELD | {"validations": {"required": "yes"}}),
+        form_of(FIELD | {"required": True}),
+        form_of(CHOICE | {"attributes": {"label": "B", "options": []}}),
+        form_of(CHOICE | {"attributes": {"label": "B", "options": ["x", "x"]}}),
+        form_of(CHOICE | {"attributes": {"label": "B", "options": [True]}}),
+    ],
+)
+def test_form_check_finds_the_fault(form: dict[str, Any]) -> None:
+    assert form_faults(form)

@@ -1,0 +1,311 @@
+"""What the book gives to the world: addresses, previews, and the files of a host."""
+
+from __future__ import annotations
+
+import doctest
+import io
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.errors import ConfigError
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+
+import publish  # noqa: E402
+
+# Sphinx and its theme use what their own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("default")
+
+REPOSITORY = "https://github.com/owner/name"
+SITE = "https://owner.github.io/name"
+INDEX = """# The first & only
+
+A choice of $k$ scores in $\\Delta_k$, softened by $\\tau>0$. It "moves".
+
+Not this.
+
+```{toctree}
+part/chapter
+```
+
+![A dot](dot.png)
+"""
+CHAPTER = """---
+myst:
+  html_meta:
+    description: Given in the front matter.
+---
+# Chapter
+
+A paragraph.
+"""
+DOT = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine sets is not part of the test."""
+    for name in publish.SETTINGS:
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+class Site:
+    """A built book."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def text(self, name: str) -> str:
+        """The content of a file."""
+        return (self.folder / name).read_text(encoding="utf8")
+
+    def page(self, name: str) -> BeautifulSoup:
+        """A parsed page."""
+        return BeautifulSoup(self.text(name), "html.parser")
+
+    def description(self, name: str) -> list[str]:
+        """Every description of a page."""
+        found = self.page(name).select('meta[name="description"]')
+        return [tag["content"] for tag in found]
+
+    def preview(self, name: str) -> dict[str, str]:
+        """The Open Graph properties of a page."""
+        found = self.page(name).select('meta[property^="og:"]')
+        return {tag["property"]: tag["content"] for tag in found}
+
+
+def build(folder: Path, **settings: str) -> Site:
+    """A book of two pages with the book's theme."""
+    source = folder / "source"
+    (source / "part").mkdir(parents=True, exist_ok=True)
+    (source / "index.md").write_text(INDEX)
+    (source / "part" / "chapter.md").write_text(CHAPTER)
+    (source / "dot.png").write_bytes(DOT)
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            srcdir=source,
+            confdir=None,
+            outdir=folder / "html",
+            doctreedir=folder / "doctrees",
+            buildername="html",
+            status=None,
+            warning=io.StringIO(),
+            freshenv=True,
+            confoverrides={
+                "extensions": ["myst_nb", "sphinx.ext.githubpages", "publish"],
+                "project": "The book",
+                "myst_enable_extensions": ["dollarmath"],
+                "html_theme": "sphinx_book_theme",
+                "html_theme_options": {"navbar_persistent": []},
+                "templates_path": [str(ROOT / "book" / "_templates")],
+            }
+            | settings,
+        )
+        app.build()
+    return Site(folder / "html")
+
+
+@pytest.fixture(scope="module")
+def plain_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The book with every setting empty."""
+    return build(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def public_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The book with every setting filled in."""
+    folder = tmp_path_factory.mktemp("public")
+    pdf = folder / "source" / "made" / "book.pdf"
+    pdf.parent.mkdir(parents=True)
+    pdf.write_bytes(b"%PDF-")
+    return build(
+        folder,
+        publish_repository=REPOSITORY,
+        publish_site=SITE,
+        publish_pdf="made/book.pdf",
+    )
+
+
+FIRST = "A choice of k scores in Δ_k, softened by τ>0. It “moves”."
+
+
+def test_doctests_hold() -> None:
+    assert doctest.testmod(publish).failed == 0
+
+
+def test_a_description_is_the_first_paragraph(plain_site: Site) -> None:
+    assert plain_site.description("index.html") == [FIRST]
+
+
+def test_the_front_matter_describes_first(plain_site: Site) -> None:
+    given = ["Given in the front matter."]
+    assert plain_site.description("part/chapter.html") == given
+
+
+def test_without_addresses_nothing_points_outside(plain_site: Site) -> None:
+    for name in ("index.html", "part/chapter.html"):
+        page = plain_site.page(name)
+        assert page.select('link[rel="canonical"]') == []
+        assert plain_site.preview(name) == {}
+        assert page.select(".article-header-buttons a[href^=http]") == []
+        assert page.select('a[href$=".pdf"]') == []
+    for name in ("sitemap.xml", "robots.txt", "404.html"):
+        assert not (plain_site.folder / name).exists()
+
+
+def test_pages_are_no_source_of_another_generator(plain_site: Site) -> None:
+    assert (plain_site.folder / ".nojekyll").is_file()
+
+
+def test_the_repository_brings_its_buttons(public_site: Site) -> None:
+    links = public_site.page("part/chapter.html").select(".article-header-buttons a")
+    addresses = [link["href"] for link in links]
+    assert REPOSITORY in addresses
+    assert f"{REPOSITORY}/blob/main/part/chapter.md?plain=1" in addresses
+    assert any(a.startswith(f"{REPOSITORY}/issues/new?") for a in addresses)
+
+
+def test_the_site_brings_canonical_links(public_site: Site) -> None:
+    (link,) = public_site.page("part/chapter.html").select('link[rel="canonical"]')
+    assert link["href"] == f"{SITE}/part/chapter.html"
+
+
+def test_the_site_brings_previews(public_site: Site) -> None:
+    assert public_site.preview("index.html") == {
+        "og:type": "website",
+        "og:site_name": "The book",
+        "og:title": "The first & only",
+        "og:description": FIRST,
+        "og:url": f"{SITE}/index.html",
+        "og:image": f"{SITE}/_images/dot.png",
+        "og:image:alt": "A dot",
+    }
+    chapter = public_site.preview("part/chapter.html")
+    assert chapter["og:description"] == "Given in the front matter."
+    assert "og:image" not in chapter
+
+
+def test_the_site_map_lists_the_pages(public_site: Site) -> None:
+    tree = ET.fromstring(public_site.text("sitemap.xml"))
+    space = {"s": "http://www.sitemaps.org/schemas/sitemap/0.9"}
+    pages = [entry.text for entry in tree.findall("s:url/s:loc", space)]
+    assert pages == [f"{SITE}/index.html", f"{SITE}/part/chapter.html"]
+    assert f"Sitemap: {SITE}/sitemap.xml" in public_site.text("robots.txt")
+
+
+def test_a_missing_page_leads_home_from_any_depth(public_site: Site) -> None:
+    page = public_site.page("404.html")
+    addresses = [tag["href"] for tag in page.select("[href]")]
+    assert addresses
+    assert set(addresses) == {f"{SITE}/"}
+    assert page.form["action"] == f"{SITE}/search.html"
+    assert page.form.input["name"] == "q"
+    assert page.select("script, link, img") == []
+
+
+def test_the_pdf_is_linked_and_there(public_site: Site) -> None:
+    (link,) = public_site.page("part/chapter.html").select('a[href$=".pdf"]')
+    assert link["href"] == "../book.pdf"
+    assert (public_site.folder / "book.pdf").read_bytes() == b"%PDF-"
+
+
+def test_what_no_page_asks_for_is_left_out(plain_site: Site) -> None:
+    names = [path.name for path in plain_site.folder.rglob("*")]
+    assert "fontawesome.js" not in names
+    assert [n for n in names if n.endswith((".map", ".ttf"))] == []
+    assert "fontawesome.js" not in plain_site.text("index.html")
+    scripts = [s.get("src", "") for s in plain_site.page("index.html").select("script")]
+    assert not any("searchindex.js" in script for script in scripts)
+    assert "searchindex.js" in plain_site.text("search.html")
+
+
+def test_files_of_an_earlier_setting_go(tmp_path: Path) -> None:
+    build(tmp_path, publish_site=SITE)
+    assert (tmp_path / "html" / "404.html").exists()
+    build(tmp_path)
+    assert not (tmp_path / "html" / "404.html").exists()
+
+
+def test_a_pdf_that_is_not_built_stops_the_build(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="make pdf"):
+        build(tmp_path, publish_pdf="made/book.pdf")
+
+
+def configured(**settings: str) -> Config:
+    """The configuration after the settings have been read."""
+    config = Config(overrides=settings | {"html_theme_options": {}})
+    for name in publish.SETTINGS:
+        config.add(name, "", "html", str)
+    config.add("html_theme_options", {}, "html", dict)
+    config.add("html_baseurl", "", "html", str)
+    publish._apply_settings(SimpleNamespace(), config)  # type: ignore[arg-type]
+    return config
+
+
+def test_the_environment_fills_an_empty_setting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PUBLISH_SITE", f"{SITE}/")
+    assert configured().html_baseurl == f"{SITE}/"
+    other = configured(publish_site="https://example.org/book")
+    assert other.html_baseurl == "https://example.org/book/"
+
+
+@pytest.mark.parametrize("address", ["owner/name", "http://example.org", "https://"])
+def test_an_address_must_be_one(address: str) -> None:
+    with pytest.raises(ConfigError, match="no address"):
+        configured(publish_site=address)
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"\lambda", "λ"),
+        (r"f'(x_i-\lambda)\le 1", "f'(x_i-λ)≤ 1"),
+        (r"\operatorname{ST}_k(x)", "ST_k(x)"),
+        (r"\min(1,e^t)", "min(1,e^t)"),
+        (r"\mathbb{R}^n", "R^n"),
+    ],
+)
+def test_formulas_become_text(tex: str, text: str) -> None:
+    assert publish.formula(tex) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("Short.", "Short."),
+        ("It reads:", "It reads."),
+        ("One sentence here. And another one here.", "One sentence here."),
+        ("Words that go on and on and on and on", "Words that go on and on …"),
+    ],
+)
+def test_descriptions_are_short(text: str, short: str) -> None:
+    assert publish.shorten(text, 27) == short
+
+
+def test_a_footnote_mark_is_no_word() -> None:
+    text = nodes.paragraph("", "", nodes.Text("One"), nodes.footnote_reference("", "1"))
+    assert publish.plain(text) == "One"
+
+
+def test_the_book_itself_invents_no_address() -> None:
+    config: dict[str, Any] = yaml.safe_load((ROOT / "_config.yml").read_text())
+    settings = config["sphinx"]["config"]
+    assert [settings[name] for name in publish.SETTINGS] == ["", "", ""]
+    assert "baseurl" not in config["html"]
+    assert "repository" not in config
