@@ -186,7 +186,7 @@ def row_dot(a: Array, b: Array) -> Array:
     """
     n = a.shape[-1]
     if n <= PIECE:
-        return np.vecdot(a, b)
+        return np.vecdot(a, b) if a.ndim > 1 else a.dot(b)
     full = n - n % PIECE
     split = (*a.shape[:-1], full // PIECE, PIECE)
     head = np.vecdot(a[..., :full].reshape(split), b[..., :full].reshape(split))

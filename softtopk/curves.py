@@ -257,7 +257,8 @@ class _Exp(Curve):
         # The better of two bounds: all above the anchor are saturated, or none is.
         m, S, _, _ = sums(t)
         few = S / (k - m)
-        return np.log(np.minimum(few, v.sum(axis=-1) / k) if m.any() else few)
+        best = np.minimum(few, v.sum(axis=-1) / k) if m.any() else few
+        return np.log(np.maximum(best, 1.0))
 
     def moments(self, v: Array, t: Any, work: Array) -> Moments:
         s = np.exp(t).astype(v.dtype)[..., None]
@@ -267,7 +268,7 @@ class _Exp(Curve):
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, _ = moments
-        return m - k + S * np.exp(-t), np.log(S / (k - m))
+        return m - k + S * np.exp(-t), np.log(np.maximum(S / (k - m), 1.0))
 
     def select(self, v: Array, t: Any, work: Array) -> Array:
         v *= np.exp(-t).astype(v.dtype)[..., None]
