@@ -292,8 +292,12 @@ class _TwoSided(Curve):
         """
         m, P, C, W = moments
         D = k - m
-        root = np.abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
-        y = np.where(D >= 0, root / (2 * P), 2 * C / root)
+        root = abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
+        up, down = root / (2 * P), 2 * C / root
+        if np.ndim(D):
+            y = np.where(D >= 0, up, down)
+        else:  # np.where on numbers costs as much as all the rest
+            y = up if D >= 0 else down
         return P - C - D, t - np.log(y) * (P + C) / W
 
 

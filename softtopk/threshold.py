@@ -295,8 +295,7 @@ def _solve_part(
     long row starts from the offset that a sample of its entries asks for.
     """
     n = x.shape[-1]
-    upper, lower = order_pair(x, k, p)
-    anchor = _anchor(curve, upper, lower)
+    anchor = _anchor(curve, x, k, p)
     few = curve.monotone and n > PIECE and _FEW * k <= n
     if few:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
@@ -305,8 +304,8 @@ def _solve_part(
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(x.dtype).max) / 8
-        above = (upper.astype(np.float64) - anchor) / tau
-        below = (lower.astype(np.float64) - anchor) / tau
+        pair = order_pair(x, k, np.empty_like(x))
+        above, below = ((end.astype(np.float64) - anchor) / tau for end in pair)
         return np.minimum(above, reach), np.maximum(below, -reach)
 
     def bracket() -> tuple[Number, Number]:
@@ -335,7 +334,25 @@ def _solve_part(
     return anchor, t - curve.origin
 
 
-def order_pair(x: Array, k: Number, out: Array) -> tuple[Number, Number]:
+def _anchor(curve: Curve, x: Array, k: Number, out: Array) -> Number:
+    """A number near the threshold; out gets each row in another order.
+
+    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+    reaches 0 but not 1 just below the J-th; else it lies between them.
+    """
+    zero, one = map(math.isfinite, curve.support)
+    upper, lower = order_pair(x, k, out, one and not zero)
+    if one and not zero:
+        return upper
+    if zero and not one:
+        return lower
+    half = upper.dtype.type(0.5)
+    return half * upper + half * lower
+
+
+def order_pair(
+    x: Array, k: Number, out: Array, first_only: bool = False
+) -> tuple[Number, Number]:
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
     For a whole k they are the last score above the gap and the first one below it;
@@ -347,7 +364,9 @@ def order_pair(x: Array, k: Number, out: Array) -> tuple[Number, Number]:
     k : (...) array
         0 < k < n.
     out : (..., n) array
-        Overwritten with each row in another order.
+        Gets each row in another order, with the K - 1 largest at its end.
+    first_only : bool
+        Whether the K-th will do, twice.
     """
     n = x.shape[-1]
     out[...] = x
@@ -360,22 +379,9 @@ def order_pair(x: Array, k: Number, out: Array) -> tuple[Number, Number]:
     K = math.ceil(first)
     out.partition(n - K, axis=-1)
     upper = out[..., n - K].copy()
-    return upper, out[..., : n - K].max(axis=-1) if first == K else upper
-
-
-def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
-    """A number near the threshold.
-
-    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
-    reaches 0 but not 1 just below the J-th; else it lies between them.
-    """
-    zero, one = map(math.isfinite, curve.support)
-    if one and not zero:
-        return upper
-    if zero and not one:
-        return lower
-    half = upper.dtype.type(0.5)
-    return half * upper + half * lower
+    if first_only or first != K:
+        return upper, upper
+    return upper, out[..., : n - K].max(axis=-1)
 
 
 def _bracket(
