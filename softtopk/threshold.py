@@ -295,7 +295,9 @@ def _solve_part(
     long row starts from the offset that a sample of its entries asks for.
     """
     n = x.shape[-1]
-    anchor = _anchor(curve, x, k, p)
+    zero, one = map(math.isfinite, curve.support)
+    pair = order_pair(x, k, p, one and not zero)
+    anchor = _anchor(curve, *pair)
     few = curve.monotone and n > PIECE and _FEW * k <= n
     if few:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
@@ -304,8 +306,8 @@ def _solve_part(
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(x.dtype).max) / 8
-        pair = order_pair(x, k, np.empty_like(x))
-        above, below = ((end.astype(np.float64) - anchor) / tau for end in pair)
+        both = order_pair(x, k, np.empty_like(x)) if one and not zero else pair
+        above, below = ((end.astype(np.float64) - anchor) / tau for end in both)
         return np.minimum(above, reach), np.maximum(below, -reach)
 
     def bracket() -> tuple[Number, Number]:
@@ -332,22 +334,6 @@ def _solve_part(
         if shares is not part:
             part[...] = shares
     return anchor, t - curve.origin
-
-
-def _anchor(curve: Curve, x: Array, k: Number, out: Array) -> Number:
-    """A number near the threshold; out gets each row in another order.
-
-    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
-    reaches 0 but not 1 just below the J-th; else it lies between them.
-    """
-    zero, one = map(math.isfinite, curve.support)
-    upper, lower = order_pair(x, k, out, one and not zero)
-    if one and not zero:
-        return upper
-    if zero and not one:
-        return lower
-    half = upper.dtype.type(0.5)
-    return half * upper + half * lower
 
 
 def order_pair(
@@ -382,6 +368,21 @@ def order_pair(
     if first_only or first != K:
         return upper, upper
     return upper, out[..., : n - K].max(axis=-1)
+
+
+def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
+    """A number near the threshold.
+
+    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+    reaches 0 but not 1 just below the J-th; else it lies between them.
+    """
+    zero, one = map(math.isfinite, curve.support)
+    if one and not zero:
+        return upper
+    if zero and not one:
+        return lower
+    half = upper.dtype.type(0.5)
+    return half * upper + half * lower
 
 
 def _bracket(

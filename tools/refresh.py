@@ -76,10 +76,24 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.metadata.pop("tags", None)
         if tags:
             cell.metadata["tags"] = tags
+        cell.outputs = merged(cell.outputs)
         for output in cell.outputs:
             if "metadata" in output:
                 output["metadata"] = {}
     return notebook
+
+
+def merged(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Outputs with neighbouring pieces of one stream joined: the split is chance."""
+    kept: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        last = kept[-1] if kept else None
+        if last and output.output_type == last.output_type == "stream":
+            if output.name == last.name:
+                last.text += output.text
+                continue
+        kept.append(output)
+    return kept
 
 
 def execute(notebook: nbformat.NotebookNode, path: Path, check: bool = False) -> bool:
@@ -103,7 +117,6 @@ def execute(notebook: nbformat.NotebookNode, path: Path, check: bool = False) ->
         timeout=120,
         kernel_name="python3",
         record_timing=False,
-        coalesce_streams=True,
         resources={"metadata": {"path": str(path.parent)}},
         on_cell_execute=on_start,
         on_cell_executed=on_end,
