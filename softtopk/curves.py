@@ -169,9 +169,7 @@ class Curve:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
 
-    def start(
-        self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any
-    ) -> Any:
+    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
         """The t to begin with; t is a guess, and sums(t) are the moments there."""
         return t
 
@@ -251,9 +249,7 @@ class _Exp(Curve):
     def prepare(self, d: Array) -> Array:
         return _exp(d)
 
-    def start(
-        self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any
-    ) -> Any:
+    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
         # The better of two bounds: all above the anchor are saturated, or none is.
         m, S, _, _ = sums(t)
         few = S / (k - m)
@@ -294,10 +290,7 @@ class _TwoSided(Curve):
         D = k - m
         root = abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
         up, down = root / (2 * P), 2 * C / root
-        if np.ndim(D):
-            y = np.where(D >= 0, up, down)
-        else:  # np.where on numbers costs as much as all the rest
-            y = up if D >= 0 else down
+        y = _choose(D >= 0, up, down)
         return P - C - D, t - np.log(y) * (P + C) / W
 
 
@@ -734,6 +727,13 @@ def _as_share(p: ArrayLike) -> Array:
 
 def _xlogx(p: Array) -> Array:
     return p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))
+
+
+def _choose(condition: Any, a: Any, b: Any) -> Any:
+    """np.where, which on mere numbers takes as long as a pass over a short row."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, a, b)
+    return a if condition else b
 
 
 def _exp(d: Array) -> Array:

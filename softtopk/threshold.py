@@ -251,7 +251,7 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
     """
     x, k = rows.x, rows.k
     free = (k > 0) & (k < rows.count)
-    if free.all():
+    if np.count_nonzero(free) == free.size:
         found = _solve_free(curve, x, k, temperature)
     else:
         found = Solution(
@@ -504,7 +504,7 @@ def _sums(curve: Curve, v: Array, work: Array) -> Sums:
     rooms = [_room(part, work) for part in parts]
 
     def sums(t: Number) -> Moments:
-        total = 0.0
+        total: Any = 0.0
         for part, room in zip(parts, rooms, strict=True):
             lines = np.array(curve.moments(part, t, room))
             total = total + lines.sum(axis=-1, dtype=np.float64)

@@ -86,6 +86,7 @@ def test_types(given_type, kept):
         ([1.0], {"k": 0.5, "integer_k": True}, ValueError, "k must be a whole .* 0.5"),
         ([1.0], {"k": 2}, ValueError, r"k must lie in \[0, 1\].* scores .* got 2.0"),
         ([1.0], {"k": 1j}, TypeError, "k must be a real number .* got 1j"),
+        ([1.0], {"k": None}, TypeError, "k must be a real number .* got None"),
         ([1.0], {"where": 1}, TypeError, "where must be boolean, got dtype int64"),
         ([1.0], {"where": [True] * 2}, ValueError, r"where must broadcast to .*\(2,\)"),
     ],

@@ -44,7 +44,7 @@ part/chapter
 CHAPTER = """---
 myst:
   html_meta:
-    description: Given in the front matter.
+    description: Given in the "front matter".
 ---
 # Chapter
 
@@ -107,7 +107,7 @@ def build(folder: Path, **settings: str) -> Site:
             freshenv=True,
             confoverrides={
                 "extensions": ["myst_nb", "sphinx.ext.githubpages", "publish"],
-                "project": "The book",
+                "html_title": "The book",
                 "myst_enable_extensions": ["dollarmath"],
                 "html_theme": "sphinx_book_theme",
                 "html_theme_options": {"navbar_persistent": []},
@@ -141,6 +141,7 @@ def public_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 
 FIRST = "A choice of k scores in Δ_k, softened by τ>0. It “moves”."
+GIVEN = 'Given in the "front matter".'
 
 
 def test_doctests_hold() -> None:
@@ -152,8 +153,7 @@ def test_a_description_is_the_first_paragraph(plain_site: Site) -> None:
 
 
 def test_the_front_matter_describes_first(plain_site: Site) -> None:
-    given = ["Given in the front matter."]
-    assert plain_site.description("part/chapter.html") == given
+    assert plain_site.description("part/chapter.html") == [GIVEN]
 
 
 def test_without_addresses_nothing_points_outside(plain_site: Site) -> None:
@@ -195,7 +195,7 @@ def test_the_site_brings_previews(public_site: Site) -> None:
         "og:image:alt": "A dot",
     }
     chapter = public_site.preview("part/chapter.html")
-    assert chapter["og:description"] == "Given in the front matter."
+    assert chapter["og:description"] == GIVEN
     assert "og:image" not in chapter
 
 

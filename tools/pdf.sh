@@ -23,7 +23,7 @@ if command -v kpsewhich >/dev/null; then
   done
 fi
 for font in "FreeSerif" "Noto Serif CJK SC"; do
-  fc-list 2>/dev/null | grep -qF "$font" || missing+=" ($font)"
+  [ -n "$(fc-list "$font" 2>/dev/null)" ] || missing+=" ($font)"
 done
 if [ -n "$missing" ]; then
   echo "make pdf needs what is not here:$missing" >&2

@@ -88,11 +88,11 @@ def merged(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     kept: list[nbformat.NotebookNode] = []
     for output in outputs:
         last = kept[-1] if kept else None
-        if last and output.output_type == last.output_type == "stream":
-            if output.name == last.name:
-                last.text += output.text
-                continue
-        kept.append(output)
+        streams = last and output.output_type == last.output_type == "stream"
+        if streams and output.name == last.name:
+            last.text += output.text
+        else:
+            kept.append(output)
     return kept
 
 

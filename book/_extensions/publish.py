@@ -177,7 +177,7 @@ def preview(app: Sphinx, pagename: str, doctree: nodes.document) -> dict[str, st
     root = pagename == app.config.root_doc
     tags = {
         "og:type": "website" if root else "article",
-        "og:site_name": app.config.project,
+        "og:site_name": app.config.html_title,
         "og:title": plain(app.env.titles[pagename]),
         "og:description": described(doctree) or summary(doctree),
         "og:url": app.config.html_baseurl + app.builder.get_target_uri(pagename),
@@ -293,7 +293,7 @@ def _write_files(app: Sphinx, exception: Exception | None) -> None:
     for name, text in (
         ("sitemap.xml", site and sitemap(site, pages)),
         ("robots.txt", site and robots(site)),
-        ("404.html", site and not_found(site, config.project)),
+        ("404.html", site and not_found(site, config.html_title)),
     ):
         if text:
             (out / name).write_text(text, encoding="utf8")

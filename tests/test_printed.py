@@ -1,0 +1,157 @@
+"""The printed edition's LaTeX: proofs, targets and the ledger, on a small book."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+
+# Sphinx and MyST-NB use what their own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("default")
+
+LEDGER = """
+sources:
+  post: {title: A post, url: "https://example.org/post", covers: the text}
+claims:
+  - {id: A1, source: post, section: Part, statement: It is so., verdict: holds,
+     check: chapter}
+results: []
+"""
+INDEX = """# Book
+
+```{toctree}
+:numbered:
+chapter
+```
+"""
+TEXT = """# Chapter
+
+## Section
+
+```{prf:theorem} Name
+:label: thm-one
+
+It is so.
+```
+
+```{prf:proof}
+Obvious, see {prf:ref}`thm-one`.
+```
+
+```{claim-ledger} claims
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The LaTeX of the book."""
+    folder = tmp_path_factory.mktemp("printed")
+    check = 'with verify.claim("A1", "holds"):\n    assert total == k'
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell(TEXT, id="a"),
+            nbformat.v4.new_code_cell(check, metadata={"tags": ["claim-A1"]}, id="b"),
+        ],
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3"},
+            "language_info": {"name": "python"},
+        },
+    )
+    (folder / "index.md").write_text(INDEX)
+    (folder / "chapter.ipynb").write_text(nbformat.writes(notebook))
+    (folder / "claims.yml").write_text(LEDGER)
+    warnings = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            srcdir=folder,
+            confdir=None,
+            outdir=folder / "latex",
+            doctreedir=folder / "doctrees",
+            buildername="latex",
+            status=None,
+            warning=warnings,
+            confoverrides={
+                "extensions": [
+                    "myst_nb",
+                    "sphinx_proof",
+                    "sphinx_jupyterbook_latex",
+                    "claims",
+                    "printed",
+                ],
+                "jblatex_captions_to_parts": True,
+                "claims_file": "claims.yml",
+                "nb_execution_mode": "off",
+                "latex_documents": [("index", "book.tex", "Book", "Author", "manual")],
+            },
+        )
+        app.build()
+    assert "WARNING" not in warnings.getvalue()
+    return (folder / "latex" / "book.tex").read_text(encoding="utf8")
+
+
+def test_a_proof_is_a_passage_with_an_end(tex: str) -> None:
+    (proof,) = re.findall(r"\\begin\{bookproof\}(.*?)\\end\{bookproof\}", tex, re.S)
+    assert re.search(r"\\sphinxstyleemphasis\{Proof\.\}\s+Obvious", proof)
+    assert "sphinxadmonition" not in proof
+
+
+def test_every_link_has_its_label(tex: str) -> None:
+    asked = set(re.findall(r"\\hyperref\[(?:\\detokenize\{)?([^]}]+)", tex))
+    given = set(re.findall(r"\\label\{(?:\\detokenize\{)?([^}]+)", tex))
+    assert {"chapter:check-A1", "chapter:A1", "chapter:thm-one"} <= asked
+    assert asked <= given
+
+
+def test_a_link_to_a_theorem_leads_to_it(tex: str) -> None:
+    assert re.search(r"\\phantomsection\s*\\label\{chapter:thm-one\}", tex)
+
+
+def test_a_claim_is_a_row_of_the_list(tex: str) -> None:
+    (row,) = re.findall(r"\\begin\{claimrow\}(.*?)\\end\{claimrow\}", tex, re.S)
+    head, _, rest = row.partition(r"\claimstatement")
+    statement, _, check = rest.partition(r"\claimcheck")
+    assert "A1" in head
+    assert "holds" in head
+    assert "It is so." in statement
+    assert "check" in check
+
+
+def test_the_style_defines_what_is_written(tex: str) -> None:
+    style = (ROOT / "book" / "_latex" / "softtopk.sty").read_text(encoding="utf8")
+    for name in ("bookproof", "claimrow"):
+        assert f"\\begin{{{name}}}" in tex
+        assert f"\\newenvironment{{{name}}}" in style
+    for name in ("claimstatement", "claimcheck"):
+        assert f"\\newcommand{{\\{name}}}" in style
+
+
+def test_the_numbers_are_those_of_the_pages(tex: str) -> None:
+    assert "{Theorem 1.1 (Name)}" in tex
+    assert "numfigreset=1" in tex  # LaTeX's own: figures and equations by chapter
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    for tool in ("bash", "dirname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or "")
+    run = subprocess.run(
+        [tmp_path / "bash", ROOT / "tools" / "pdf.sh"],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "latexmk xelatex" in run.stderr
+    assert "apt-get install latexmk texlive-xetex" in run.stderr
