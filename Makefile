@@ -52,7 +52,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/mypy
 
 browser: book ## the built pages in a headless Chromium, offline
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup tests/browser
+	$(BIN)/python -m pytest -q -n $(JOBS) tests/browser
 
 bench: $(STAMP) ## ratios to NumPy's sort, partition and softmax
 	$(BIN)/python benchmarks/bench.py

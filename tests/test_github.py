@@ -147,8 +147,8 @@ def test_workflow_check_misses_no_key(key: Any) -> None:
 FORM_KEYS = {"name", "description", "title", "labels", "assignees", "type", "body"}
 ATTRIBUTES = {
     "markdown": ({"value"}, set()),
-    "input": ({"label"}, {"description", "placeholder", "value"}),
-    "textarea": ({"label"}, {"description", "placeholder", "value", "render"}),
+    "input": ({"label"}, {"description", "value"}),
+    "textarea": ({"label"}, {"description", "value", "render"}),
     "dropdown": ({"label", "options"}, {"description", "multiple", "default"}),
     "checkboxes": ({"label", "options"}, {"description"}),
 }

@@ -17,8 +17,8 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
-# Sphinx and MyST-NB use what their own dependencies have deprecated.
-pytestmark = pytest.mark.filterwarnings("default")
+# Sphinx and its extensions use what their own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 LEDGER = """
 sources:
@@ -32,6 +32,7 @@ INDEX = """# Book
 
 ```{toctree}
 :numbered:
+:caption: Part
 chapter
 ```
 """

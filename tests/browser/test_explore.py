@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Page
 
 import softtopk as stk
 
-pytestmark = pytest.mark.xdist_group("explore")
 PAGE = "book/practice/explore.html"
 # The page shows four significant digits.
 SHOWN = 6e-4

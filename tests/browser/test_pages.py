@@ -1,8 +1,7 @@
 """Every built page in a real Chromium that can reach nothing but this machine.
 
 Run it after ``make book``, by its own name: ``pytest tests/browser``. Each page is
-loaded once; what the tests assert is gathered on that visit. With pytest-xdist, take
-``--dist loadgroup``, which keeps the tests of a page on one worker.
+loaded once, and what has to be true of it is asserted on that visit.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urldefrag
 
 import axe_playwright_python
 import pytest
@@ -126,24 +124,11 @@ def settle(page: Page) -> None:
     page.evaluate("() => window.MathJax?.startup?.promise")
 
 
-@pytest.fixture(scope="session")
-def visits(base: str, browser: Browser) -> Iterator[dict[str, Visit]]:
-    """Visits by page, made on first use."""
-    context = browser.new_context(viewport=DESK, color_scheme="light")
-    context.set_default_timeout(60_000)
-
-    class Visits(dict[str, Visit]):
-        def __missing__(self, name: str) -> Visit:
-            self[name] = look(context.new_page(), base, name)
-            return self[name]
-
-    yield Visits()
-    context.close()
-
-
-def look(page: Page, base: str, name: str) -> Visit:
+def look(browser: Browser, base: str, name: str) -> Visit:
     """Load a page once and gather what the tests ask about."""
     visit = Visit()
+    page = browser.new_page(viewport=DESK, color_scheme="light")
+    page.set_default_timeout(60_000)
     page.on("console", lambda m: m.type == "error" and visit.console.append(m.text))
     page.on("pageerror", lambda error: visit.console.append(str(error)))
     page.on("requestfailed", lambda request: visit.failed.append(request.url))
@@ -181,85 +166,39 @@ def look(page: Page, base: str, name: str) -> Visit:
     return visit
 
 
-each_page = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in PAGES]
-)
-
-
 def test_the_book_is_built() -> None:
     assert "book/index.html" in PAGES
     assert CLAIMS in PAGES
 
 
-@each_page
-def test_nothing_fails_to_load(visits: dict[str, Visit], name: str) -> None:
-    assert visits[name].failed == []
-    assert visits[name].console == []
-
-
-@each_page
-def test_no_request_leaves_the_page(visits: dict[str, Visit], name: str) -> None:
-    assert visits[name].outside == []
-
-
-@each_page
-def test_every_formula_is_typeset(visits: dict[str, Visit], name: str) -> None:
-    facts = visits[name].facts
-    assert facts["rawTex"] == []
-    assert facts["errors"] == []
-    assert facts["untypeset"] == 0
-
-
-@each_page
-def test_images_load_and_have_a_text(visits: dict[str, Visit], name: str) -> None:
-    assert visits[name].facts["mute"] == []
-    assert visits[name].facts["broken"] == []
-
-
-@each_page
-def test_no_width_scrolls_sideways(visits: dict[str, Visit], name: str) -> None:
-    overflow = visits[name].overflow
-    assert {width: extra for width, extra in overflow.items() if extra > 0} == {}
-    assert len(overflow) == 3
-
-
-@each_page
-def test_the_keyboard_reaches_what_the_pointer_does(
-    visits: dict[str, Visit], name: str
+@pytest.mark.parametrize("name", PAGES)
+def test_page(
+    base: str, browser: Browser, name: str, subtests: pytest.Subtests
 ) -> None:
-    assert visits[name].unreachable == []
-
-
-@each_page
-def test_light_and_dark_differ(visits: dict[str, Visit], name: str) -> None:
-    assert visits[name].scheme["light"] != visits[name].scheme["dark"]
-
-
-@each_page
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(
-    visits: dict[str, Visit], name: str, scheme: str
-) -> None:
-    assert visits[name].violations[scheme] == []
-
-
-@each_page
-def test_local_links_have_a_target(
-    visits: dict[str, Visit], base: str, name: str
-) -> None:
-    missing = []
-    for link in visits[name].facts["links"]:
-        if not link.startswith(base):
-            continue
-        address, anchor = urldefrag(link.partition("?")[0])
-        path = unquote(address.removeprefix(base)) or "index.html"
-        if not (SITE / path).is_file() or (
-            anchor
-            and path in PAGES
-            and unquote(anchor) not in visits[path].facts["ids"]
-        ):
-            missing.append(link.removeprefix(base))
-    assert missing == []
+    """One visit to a page, and what has to be true of it."""
+    visit = look(browser, base, name)
+    with subtests.test("nothing fails to load"):
+        assert visit.failed == []
+        assert visit.console == []
+    with subtests.test("no request leaves the page"):
+        assert visit.outside == []
+    with subtests.test("every formula is typeset"):
+        assert visit.facts["rawTex"] == []
+        assert visit.facts["errors"] == []
+        assert visit.facts["untypeset"] == 0
+    with subtests.test("images load and have a text"):
+        assert visit.facts["mute"] == []
+        assert visit.facts["broken"] == []
+    with subtests.test("no width scrolls sideways"):
+        assert len(visit.overflow) == 3
+        assert {w: extra for w, extra in visit.overflow.items() if extra > 0} == {}
+    with subtests.test("the keyboard reaches what the pointer does"):
+        assert visit.unreachable == []
+    with subtests.test("light and dark differ"):
+        assert visit.scheme["light"] != visit.scheme["dark"]
+    for scheme in ("light", "dark"):
+        with subtests.test(f"axe finds nothing serious in {scheme}"):
+            assert visit.violations[scheme] == []
 
 
 def test_pages_work_from_the_file_system(browser: Browser) -> None:
