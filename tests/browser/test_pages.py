@@ -67,7 +67,8 @@ UNREACHABLE = """() => {
 # a token of code or a whole block.
 STILL = """() => {
   const style = document.createElement("style");
-  style.textContent = "* { transition: none !important }";
+  style.textContent =
+    "* { transition: none !important; animation: none !important }";
   document.head.append(style);
   for (const fold of document.querySelectorAll("details")) fold.open = true;
   for (const fold of document.querySelectorAll(".toggle-hidden"))
