@@ -15,10 +15,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
+
+
+# MathJax makes its promise when its script runs, which on a busy machine may be well
+# after the network has gone quiet.
+STARTED = """() => {
+  const needed = document.querySelector("script[src*='/mathjax/']");
+  return !needed || window.MathJax?.startup?.promise;
+}"""
+
+
+def settle(page: Page) -> None:
+    """Wait until every formula stands and every font is there."""
+    page.wait_for_function(STARTED)
+    page.evaluate("() => window.MathJax?.startup?.promise")
+    page.evaluate("async () => { await document.fonts.ready }")
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -14,7 +14,7 @@ from typing import Any
 
 import axe_playwright_python
 import pytest
-from conftest import SITE
+from conftest import SITE, settle
 from playwright.sync_api import Browser, Page
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
@@ -29,6 +29,7 @@ CLAIMS = "book/reference/claims.html"
 DESK = {"width": 1440, "height": 900}
 TABLET = {"width": 820, "height": 1180}
 PHONE = {"width": 390, "height": 844}
+SIZES = (PHONE, TABLET, DESK)
 
 # What the page says about itself once MathJax is done.
 FACTS = """() => {
@@ -114,15 +115,10 @@ class Visit:
     console: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-    violations: dict[str, list[str]] = field(default_factory=dict)
+    violations: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     scheme: dict[str, str] = field(default_factory=dict)
     overflow: dict[int, int] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
-
-
-def settle(page: Page) -> None:
-    """Wait until every formula stands."""
-    page.evaluate("() => window.MathJax?.startup?.promise")
 
 
 def look(browser: Browser, base: str, name: str) -> Visit:
@@ -145,24 +141,25 @@ def look(browser: Browser, base: str, name: str) -> Visit:
     settle(page)
     visit.facts = page.evaluate(FACTS)
     visit.unreachable = page.evaluate(UNREACHABLE)
-    for size in (PHONE, TABLET, DESK):
+    for size in SIZES:
         page.set_viewport_size(size)
         visit.overflow[size["width"]] = page.evaluate(
             "() => document.documentElement.scrollWidth - innerWidth"
         )
     page.evaluate(AXE.read_text(encoding="utf8"))
     page.evaluate(STILL)
-    for scheme, size in (("light", DESK), ("dark", PHONE)):
-        page.set_viewport_size(size)
+    for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function(
             "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
         )
-        page.evaluate(TWO_FRAMES)  # the page's own scripts follow the new width
         visit.scheme[scheme] = page.evaluate(
             "() => getComputedStyle(document.body).backgroundColor"
         )
-        visit.violations[scheme] = page.evaluate(AXE_RUN)
+        for size in SIZES:
+            page.set_viewport_size(size)
+            page.evaluate(TWO_FRAMES)  # the page's own scripts follow the new width
+            visit.violations[scheme, size["width"]] = page.evaluate(AXE_RUN)
     page.close()
     return visit
 
@@ -191,15 +188,17 @@ def test_page(
         assert visit.facts["mute"] == []
         assert visit.facts["broken"] == []
     with subtests.test("no width scrolls sideways"):
-        assert len(visit.overflow) == 3
+        assert len(visit.overflow) == len(SIZES)
         assert {w: extra for w, extra in visit.overflow.items() if extra > 0} == {}
     with subtests.test("the keyboard reaches what the pointer does"):
         assert visit.unreachable == []
     with subtests.test("light and dark differ"):
         assert visit.scheme["light"] != visit.scheme["dark"]
-    for scheme in ("light", "dark"):
-        with subtests.test(f"axe finds nothing serious in {scheme}"):
-            assert visit.violations[scheme] == []
+    with subtests.test("axe looks at every width in light and dark"):
+        assert len(visit.violations) == 2 * len(SIZES)
+    for (scheme, width), found in visit.violations.items():
+        with subtests.test(f"axe finds nothing serious in {scheme} at {width} px"):
+            assert found == []
 
 
 def test_pages_work_from_the_file_system(browser: Browser) -> None:

@@ -8,7 +8,7 @@ from statistics import median
 from urllib.parse import unquote
 
 import pytest
-from conftest import SITE
+from conftest import SITE, settle
 from playwright.sync_api import Browser, Page
 
 PARTS = ("distributions", "selection", "practice")
@@ -24,9 +24,7 @@ PHONE = {"width": 390, "height": 844}
 MEDIAN = 2_900_000
 HEAVIEST = 3_070_000
 
-LOADED = """async () => {
-  await MathJax.startup.promise;
-  await document.fonts.ready;
+LOADED = """() => {
   const entries = performance.getEntriesByType("resource");
   return entries.map((e) => [e.name, e.decodedBodySize]);
 }"""
@@ -57,7 +55,9 @@ def own(name: str) -> int:
 def shared(base: str, browser: Browser) -> dict[str, int]:
     """Size of what every chapter asks for: all of one but what is its own."""
     page = browser.new_page()
-    page.goto(base + max(CHAPTERS, key=own), wait_until="networkidle")
+    page.goto(base + max(CHAPTERS, key=own))
+    settle(page)
+    page.wait_for_load_state("networkidle")
     files = {
         address.removeprefix(base).partition("?")[0]: size
         for address, size in page.evaluate(LOADED)
