@@ -164,7 +164,52 @@ def extra_metadata(notebook: Notebook) -> list[str]:
     return faults
 
 
-GUARDS = (not_executed, volatile, without_words, extra_metadata)
+def unsolved(notebook: Notebook) -> list[str]:
+    """An exercise needs a solution, and the solution a cell that checks it."""
+    faults: list[str] = []
+    asked, checked, solution = set(), {}, ""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            asserts = [n for n in ast.walk(ast.parse(cell.source)) if is_assert(n)]
+            if solution and asserts:
+                checked[solution] = True
+            continue
+        for opening, name in re.findall(DIRECTIVE, cell.source):
+            if opening == "exercise":
+                asked.add(name)
+            elif opening == "solution-start":
+                solution = name
+                checked[solution] = False
+            else:
+                solution = ""
+                if opening == "solution":
+                    faults.append(f"the solution of {name} has no room for a cell")
+    faults += [f"{name} has no solution" for name in sorted(asked - set(checked))]
+    faults += [f"nothing checks {name}" for name in checked if not checked[name]]
+    return faults
+
+
+# A gate has its label after its name, an exercise below its title.
+DIRECTIVE = (
+    r"(?m)^`{3,}\{(exercise|solution|solution-start|solution-end)\}"
+    r"(?:[^\n]*\n:label:)?[^\S\n]*([\w-]*)"
+)
+
+
+def is_assert(node: ast.AST) -> bool:
+    """Whether a node of a cell's code is an assertion that can fail."""
+    return isinstance(node, ast.Assert) and can_fail(node.test)
+
+
+def can_fail(test: ast.expr) -> bool:
+    """Whether an asserted expression says anything about values."""
+    if isinstance(test, ast.Tuple):  # always true when it has an entry
+        return False
+    telling = (ast.Call, ast.Compare, ast.Name)
+    return any(isinstance(node, telling) for node in ast.walk(test))
+
+
+GUARDS = (not_executed, volatile, without_words, extra_metadata, unsolved)
 
 
 @each_notebook
@@ -220,6 +265,23 @@ def test_guard_passes_a_sound_notebook(guard: Any) -> None:
     assert guard(notebook_of()) == []
 
 
+def solved(check: str = "assert 1 + 1 == 2", end: str = "solution-end") -> Notebook:
+    """A notebook with an exercise, its solution and the check of it."""
+    text = "```{exercise}\n:label: ex-a\n```"
+    notebook = notebook_of(check)
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))
+    text = "```{solution-start} ex-a\n:class: dropdown\n```"
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(text))
+    notebook.cells.append(nbformat.v4.new_markdown_cell(f"```{{{end}}}\n```"))
+    return notebook
+
+
+def without(notebook: Notebook, index: int) -> Notebook:
+    """A notebook that lacks a cell."""
+    del notebook.cells[index]
+    return notebook
+
+
 WHOLE = {"figure": {"name": "fig-a", "caption": "A."}, "image": {"alt": "A curve."}}
 SPOILT = [
     (not_executed, notebook_of(execution_count=None)),
@@ -253,6 +315,13 @@ SPOILT = [
     (without_words, image(mystnb=WHOLE | {"figure": {"name": "fig-a"}})),
     (without_words, image(mystnb=WHOLE | {"figure": {"caption": "A."}})),
     (extra_metadata, notebook_of(metadata={"execution": {"iopub": "now"}})),
+    (unsolved, without(solved(), 1)),
+    (unsolved, solved(check="1 + 1")),
+    (unsolved, solved(check="assert True")),
+    (
+        unsolved,
+        solved(end="solution"),
+    ),
 ]
 
 
@@ -262,6 +331,7 @@ def test_guard_finds_the_fault(guard: Any, notebook: Notebook) -> None:
 
 
 def test_guard_allows_what_it_should() -> None:
+    assert unsolved(solved()) == []
     raises = {"tags": ["raises-exception"]}
     assert not_executed(notebook_of(outputs=error(), metadata=raises)) == []
     assert without_words(image(mystnb=WHOLE)) == []
@@ -270,14 +340,6 @@ def test_guard_allows_what_it_should() -> None:
 
 
 # --- Claims --------------------------------------------------------------------------
-
-
-def can_fail(test: ast.expr) -> bool:
-    """Whether an asserted expression says anything about values."""
-    if isinstance(test, ast.Tuple):  # always true when it has an entry
-        return False
-    telling = (ast.Call, ast.Compare, ast.Name)
-    return any(isinstance(node, telling) for node in ast.walk(test))
 
 
 def claim_blocks(source: str) -> Iterator[tuple[str, str, bool]]:
