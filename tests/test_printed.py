@@ -50,6 +50,40 @@ It is so.
 Obvious, see {prf:ref}`thm-one`.
 ```
 
+```{prf:proof}
+Both:
+
+1. one,
+2. two.
+```
+
+```{prf:proof}
+From left to right
+
+$$a=b$$
+```
+
+```{claim} A1
+```
+
+```{exercise}
+:label: ex-one
+
+Show it.
+```
+
+```{solution-start} ex-one
+```
+
+As above.
+
+```{solution-end}
+```
+
+<softtopk-figure>
+<p>Needs JavaScript.</p>
+</softtopk-figure>
+
 ```{claim-ledger} claims
 ```
 """
@@ -87,13 +121,17 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
                 "extensions": [
                     "myst_nb",
                     "sphinx_proof",
+                    "sphinx_exercise",
                     "sphinx_jupyterbook_latex",
                     "claims",
                     "printed",
+                    "publish",
                 ],
                 "jblatex_captions_to_parts": True,
                 "claims_file": "claims.yml",
+                "publish_site": "https://example.org",
                 "nb_execution_mode": "off",
+                "myst_enable_extensions": ["dollarmath"],
                 "latex_documents": [("index", "book.tex", "Book", "Author", "manual")],
             },
         )
@@ -102,10 +140,17 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "latex" / "book.tex").read_text(encoding="utf8")
 
 
+def environments(tex: str, name: str) -> list[str]:
+    return re.findall(rf"\\begin\{{{name}\}}(.*?)\\end\{{{name}\}}", tex, re.S)
+
+
 def test_a_proof_is_a_passage_with_an_end(tex: str) -> None:
-    (proof,) = re.findall(r"\\begin\{bookproof\}(.*?)\\end\{bookproof\}", tex, re.S)
-    assert re.search(r"\\sphinxstyleemphasis\{Proof\.\}\s+Obvious", proof)
-    assert "sphinxadmonition" not in proof
+    plain, listed, display = environments(tex, "bookproof")
+    assert re.search(r"\\sphinxstyleemphasis\{Proof\.\}\s+Obvious", plain)
+    assert "sphinxadmonition" not in plain
+    assert re.search(r"\.\\proofend\s*$", plain)
+    assert re.search(r"two\.\\proofend\s*\\end\{enumerate\}", listed)
+    assert re.search(r"\\end\{equation\*\}\s*\\displayend\s*$", display)
 
 
 def test_every_link_has_its_label(tex: str) -> None:
@@ -119,22 +164,39 @@ def test_a_link_to_a_theorem_leads_to_it(tex: str) -> None:
     assert re.search(r"\\phantomsection\s*\\label\{chapter:thm-one\}", tex)
 
 
-def test_a_claim_is_a_row_of_the_list(tex: str) -> None:
-    (row,) = re.findall(r"\\begin\{claimrow\}(.*?)\\end\{claimrow\}", tex, re.S)
-    head, _, rest = row.partition(r"\claimstatement")
-    statement, _, check = rest.partition(r"\claimcheck")
-    assert "A1" in head
-    assert "holds" in head
-    assert "It is so." in statement
-    assert "check" in check
+def test_a_claim_is_a_row_of_the_list_and_of_its_chapter(tex: str) -> None:
+    rows = environments(tex, "claimrow")
+    assert len(rows) == 2
+    for row in rows:
+        head, _, rest = row.partition(r"\claimstatement")
+        statement, _, check = rest.partition(r"\claimcheck")
+        assert re.match(r"\s*\\claimhead\{.*\}\s*$", head, re.S)
+        assert "A1" in head
+        assert r"\DUrole{claim-badge}{holds}" in head
+        assert "It is so." in statement
+        assert re.search(r"check on page.*\\pageref\*\{.*chapter:check-A1", check, re.S)
+
+
+def test_a_solution_is_in_no_box(tex: str) -> None:
+    (solution,) = environments(tex, "booksolution")
+    assert re.match(r"\s*\{Solution to", solution)
+    assert "As above." in solution
+    assert "sphinxadmonition" not in solution
+
+
+def test_a_figure_that_moves_has_its_address(tex: str) -> None:
+    link = r"\sphinxurl{https://example.org/chapter.html}"
+    assert f"This figure moves in the web edition, at {link}" in tex
 
 
 def test_the_style_defines_what_is_written(tex: str) -> None:
     style = (ROOT / "book" / "_latex" / "softtopk.sty").read_text(encoding="utf8")
-    for name in ("bookproof", "claimrow"):
+    for name in ("bookproof", "booksolution", "claimrow"):
         assert f"\\begin{{{name}}}" in tex
         assert f"\\newenvironment{{{name}}}" in style
-    for name in ("claimstatement", "claimcheck"):
+    commands = ("claimhead", "claimstatement", "claimcheck", "keeplines")
+    for name in (*commands, "keepwithcell", "proofend", "displayend"):
+        assert f"\\{name}" in tex
         assert f"\\newcommand{{\\{name}}}" in style
 
 

@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages="latexmk texlive-xetex texlive-latex-recommended texlive-latex-extra
-  texlive-fonts-recommended texlive-lang-chinese tex-gyre fonts-freefont-otf
-  fonts-noto-cjk"
+  texlive-fonts-recommended texlive-lang-chinese tex-gyre fonts-dejavu-core
+  fonts-freefont-otf fonts-noto-cjk"
 if [ "${1-}" = --packages ]; then
   echo $packages
   exit
@@ -22,7 +22,7 @@ if command -v kpsewhich >/dev/null; then
     kpsewhich "$file" >/dev/null || missing+=" $file"
   done
 fi
-for font in "FreeSerif" "Noto Serif CJK SC"; do
+for font in "FreeSerif" "DejaVu Sans Mono" "Noto Serif CJK SC"; do
   [ -n "$(fc-list "$font" 2>/dev/null)" ] || missing+=" ($font)"
 done
 if [ -n "$missing" ]; then

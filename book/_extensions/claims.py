@@ -225,10 +225,15 @@ class ClaimDomain(Domain):
         anchor = self.data["checks"].get(docname, {}).get(target)
         if anchor is None:
             return None
-        text = "check on this page"
-        if docname != fromdocname:
-            text = f"check in “{env.titles[docname].astext()}”"
-        link = nodes.inline(text, text)
+        if builder.format == "latex":  # one document: a page says where
+            label = f"\\pageref*{{\\detokenize{{{docname}:{anchor}}}}}"
+            link = nodes.inline("", "check on page\u00a0")
+            link += nodes.raw(label, label, format="latex")
+        else:
+            text = "check on this page"
+            if docname != fromdocname:
+                text = f"check in “{env.titles[docname].astext()}”"
+            link = nodes.inline(text, text)
         return make_refnode(builder, fromdocname, docname, anchor, link)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
@@ -666,7 +671,6 @@ def _depart_cell(self: Any, node: ledger_cell) -> None:
 
 def _visit_printed_row(self: Any, node: ledger_row) -> None:
     self.body.append("\n\\begin{claimrow}")
-    self.body.extend(self.hypertarget(name) for name in node["ids"])
 
 
 def _depart_printed_row(self: Any, node: ledger_row) -> None:
@@ -675,7 +679,13 @@ def _depart_printed_row(self: Any, node: ledger_row) -> None:
 
 def _visit_printed_cell(self: Any, node: ledger_cell) -> None:
     place = node.parent.index(node)
-    self.body.append(("", "\\claimstatement ", "\\claimcheck ")[place])
+    self.body.append(("\\claimhead{", "\\claimstatement ", "\\claimcheck ")[place])
+
+
+def _depart_printed_cell(self: Any, node: ledger_cell) -> None:
+    if node.parent.index(node) == 0:
+        self.body.extend(self.hypertarget(name) for name in node.parent["ids"])
+        self.body.append("}")
 
 
 def _nothing(self: Any, node: nodes.Element) -> None:
@@ -700,7 +710,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
             (_visit_row, _depart_row),
             (_visit_printed_row, _depart_printed_row),
         ),
-        (ledger_cell, (_visit_cell, _depart_cell), (_visit_printed_cell, _nothing)),
+        (
+            ledger_cell,
+            (_visit_cell, _depart_cell),
+            (_visit_printed_cell, _depart_printed_cell),
+        ),
     ):
         app.add_node(node, html=html, latex=latex, text=plain)
     app.connect("builder-inited", _load)

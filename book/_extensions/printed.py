@@ -3,7 +3,10 @@
 - A code cell, or any other container, that is a target gets its label.
 - A proof is no box with an empty title, but a passage with a rule at its side and a
   square at its end. A link to a theorem leads to the theorem and not to its section.
+- A solution is a passage too: the box of the pages would not break within a cell.
 - Theorems and exercises have the numbers that they have on the pages.
+- A chapter's claims have the rows of the ledger, with the page of each check.
+- Where a page has a figure to move, the paper says where it is.
 
 The commands that it writes are defined in ``book/_latex/softtopk.sty``.
 """
@@ -12,8 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from claims import ledger_cell, ledger_row
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx_exercise.nodes import solution_node, visit_solution_node
 from sphinx_proof.nodes import (
     NODE_TYPES,
     depart_enumerable_node,
@@ -45,6 +50,59 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
         head, rest = proof[0], proof[0][0]
         head[0] = nodes.Text(rest.removeprefix("Proof."))
         head.insert(0, nodes.emphasis("", "Proof."))
+        _end_proof(proof)
+    for claims in list(doctree.findall(nodes.bullet_list)):
+        if "claim-list" in claims["classes"]:
+            claims.replace_self([_as_row(item) for item in claims.children])
+    for line in list(doctree.findall(nodes.paragraph)):
+        if "claim-check" in line["classes"]:
+            line.parent.insert(line.parent.index(line), _latex("\\keepwithcell"))
+    for verdict in doctree.findall(nodes.inline):
+        if "claim-badge" in verdict["classes"]:
+            verdict["classes"] = ["claim-badge"]  # LaTeX knows one command for all
+    for raw in list(doctree.findall(nodes.raw)):
+        if raw["format"] == "html" and raw.astext().startswith("<softtopk-"):
+            raw.replace_self(_elsewhere(app.config.publish_site, raw))
+
+
+def _latex(command: str) -> nodes.raw:
+    return nodes.raw("", command, format="latex")
+
+
+def _end_proof(proof: nodes.Element) -> None:
+    """Put the square where the proof ends, be it in a list."""
+    last = proof[-1]
+    while isinstance(last, nodes.Element) and not isinstance(last, nodes.TextElement):
+        last = last[-1]
+    if isinstance(last, nodes.paragraph):
+        last += _latex("\\proofend")
+    else:  # a display
+        last.parent.insert(last.parent.index(last) + 1, _latex("\n\\displayend"))
+
+
+def _as_row(item: nodes.list_item) -> ledger_row:
+    """A claim of a chapter's list as a row: what it is called, says, where it is."""
+    head, *statement = item.children
+    name, *check = head.children
+    row = ledger_row("")
+    row += ledger_cell("", nodes.paragraph("", "", name))
+    row += ledger_cell("", *statement)
+    row += ledger_cell("", nodes.paragraph("", "", *check[1:]))
+    return row
+
+
+def _elsewhere(site: str, raw: nodes.raw) -> nodes.paragraph:
+    """Say where the figure is that moves on a screen only."""
+    line = nodes.paragraph("", "This figure moves in the web edition")
+    if site:
+        place: nodes.Element = raw
+        while "docname" not in place:  # the book is one document here
+            place = place.parent
+        address = f"{site}/{place['docname']}.html"
+        line += nodes.Text(", at ")
+        line += nodes.reference("", address, refuri=address, internal=False)
+    line += nodes.Text(".")
+    return line
 
 
 def _visit_proof(self: Any, node: proof_node) -> None:
@@ -56,13 +114,25 @@ def _depart_proof(self: Any, node: proof_node) -> None:
 
 
 def _visit_theorem(self: Any, node: nodes.Element) -> None:
-    self.body.append("\n\\par\\phantomsection")
+    self.body.append("\n\\keeplines{9}\\phantomsection")
     visit_enumerable_node(self, node)
+
+
+def _visit_solution(self: Any, node: solution_node) -> None:
+    visit_solution_node(self, node)
+    self.body[-1] = "\n\\begin{booksolution}"  # its title follows, in braces
+
+
+def _depart_solution(self: Any, node: solution_node) -> None:
+    self.body.append("\n\\end{booksolution}\n")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension with Sphinx."""
     app.add_node(proof_node, override=True, latex=(_visit_proof, _depart_proof))
+    app.add_node(
+        solution_node, override=True, latex=(_visit_solution, _depart_solution)
+    )
     for node in NODE_TYPES.values():
         app.add_node(
             node, override=True, latex=(_visit_theorem, depart_enumerable_node)
