@@ -13,8 +13,7 @@ row with it has the same solution as the row without it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,8 +26,7 @@ PIECE = 8192
 _NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Checked scores as rows, with what it takes to go back to the caller's shape.
 
     Attributes
@@ -37,7 +35,7 @@ class Rows:
         The scores, -inf where `where` leaves an entry out.
     k : (R,) float64 array
         The budget of each row; empty when the operator has none.
-    count : (R,) int array
+    finite : (R,) int array
         The finite entries of each row.
     shape : tuple of int
         Shape of a result with one entry per score.
@@ -49,7 +47,7 @@ class Rows:
 
     x: Array
     k: Array
-    count: Array
+    finite: Array
     shape: tuple[int, ...]
     axis: int
     input_shape: tuple[int, ...]
@@ -186,7 +184,7 @@ def row_dot(a: Array, b: Array) -> Array:
     """
     n = a.shape[-1]
     if n <= PIECE:
-        return np.vecdot(a, b) if a.ndim > 1 else a.dot(b)
+        return a.dot(b) if a.ndim == 1 else np.vecdot(a, b)
     full = n - n % PIECE
     split = (*a.shape[:-1], full // PIECE, PIECE)
     head = np.vecdot(a[..., :full].reshape(split), b[..., :full].reshape(split))
@@ -228,6 +226,8 @@ def _check_k(
     k: ArrayLike, batch: tuple[int, ...], integer_k: bool, name: str
 ) -> tuple[Array, tuple[int, ...]]:
     """The budget broadcast against the batch, and the batch that both span."""
+    if type(k) is int and 0 <= k <= 1 << 53:  # most calls, quickly
+        return _filled(batch, k, np.float64), batch
     budget = np.asarray(k)
     if budget.dtype.kind not in "iuf":
         raise TypeError(f"k must be a real number or an array of them, got {k!r}")
@@ -248,6 +248,8 @@ def _check_k(
 
 
 def _check_budget(budget: Array, count: Array, name: str) -> None:
+    if len(budget) == 1 and 0 <= budget[0] <= count[0]:  # quicker than arrays
+        return
     fits = (budget >= 0) & (budget <= count)
     if np.count_nonzero(fits) < fits.size:
         i = int(fits.argmin())

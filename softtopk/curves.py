@@ -28,7 +28,6 @@ Derived in *selection/threshold* (every curve), *selection/exponential*,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,8 +50,13 @@ __all__ = [
 # exp of a larger argument, or products of a few of them, would leave the range.
 _REACH = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
 
+_SHORT = 2047  # entries that are cheaper to sort than to pass over a few times
+
 # One number for each line, or one number.
 Moments = tuple[Any, Any, Any, Any]
+
+# Two arrays to work in, of the shape of the rows; they cost less than new ones.
+Room = tuple[Array, Array]
 
 
 class Curve:
@@ -163,17 +167,15 @@ class Curve:
         np.dtype(np.float32): 2.0**-20,
     }
 
-    # `work` is room for two arrays like v; it costs less than new ones.
-
     def prepare(self, d: Array) -> Array:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
 
-    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
-        """The t to begin with; t is a guess, and sums(t) are the moments there."""
+    def start(self, d: Array, k: Any, t: Any) -> Any:
+        """The t to begin with, from a guess."""
         return t
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
         """Sums over each row of v = prepare(d): (m, P, C, W).
 
         m counts the entries nearer to 1 than to 0, P sums the shares of the others,
@@ -187,6 +189,13 @@ class Curve:
         W = self.slope(u).sum(axis=-1)
         return row_dot(high, high), row_dot(p, low), row_dot(q, high), W
 
+    # Whether a step of `advance` is exact while m does not change.
+    exact: ClassVar[bool] = False
+
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        """Masks of the entries past each kink of an exact curve; m counts them."""
+        raise NotImplementedError
+
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t: here Newton's."""
         m, P, C, W = moments
@@ -195,12 +204,12 @@ class Curve:
         excess = np.where(np.abs(excess) > noise, excess, 0)
         return excess, t + np.where(excess == 0, 0, excess / W)
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
+    def select(self, v: Array, t: Any, work: Room) -> Array:
         """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
         return self.value(self._distance(v, t))
 
     def _distance(self, d: Array, t: Any) -> Array:
-        u = d - t[..., None].astype(d.dtype)
+        u = d - column(t, d)
         u += d.dtype.type(self.origin)
         return u
 
@@ -245,20 +254,26 @@ class _Exp(Curve):
     # K-th largest score, so t >= 0 and only what exceeds it can saturate.
 
     monotone = True
+    exact = True
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
 
-    def start(self, v: Array, sums: Callable[[Any], Moments], k: Any, t: Any) -> Any:
-        # The better of two bounds: all above the anchor are saturated, or none is.
-        m, S, _, _ = sums(t)
-        few = S / (k - m)
-        best = np.minimum(few, v.sum(axis=-1) / k) if m.any() else few
-        return np.log(np.maximum(best, 1.0))
+    def start(self, d: Array, k: Any, t: Any) -> Any:
+        if d.ndim > 1 or len(d) > _SHORT:
+            return matched(d, np.log(d.shape[-1] / k), 1.0)
+        # The root in u itself, the greatest (k - m) / S over m < k; S holds the
+        # anchor's 1, and may be infinite for other m.
+        S = np.add.accumulate(np.exp(np.sort(d)), dtype=np.float64)[::-1]
+        m = np.arange(math.ceil(k))
+        u = np.maximum.reduce((k - m) / S[: len(m)])
+        return -np.log(min(u, 1.0))
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
-        s = np.exp(t).astype(v.dtype)[..., None]
-        low = np.less_equal(v, s, out=work[0])
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        return (v > column(np.exp(t), v),)
+
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
+        low = np.less_equal(v, column(np.exp(t), v), out=work[0])
         S = row_dot(v, low)
         return v.shape[-1] - row_dot(low, low), S, S, S
 
@@ -266,19 +281,28 @@ class _Exp(Curve):
         m, S, _, _ = moments
         return m - k + S * np.exp(-t), np.log(np.maximum(S / (k - m), 1.0))
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
-        v *= np.exp(-t).astype(v.dtype)[..., None]
+    def select(self, v: Array, t: Any, work: Room) -> Array:
+        v *= column(np.exp(-t), v)
         return np.minimum(v, 1, out=v)
 
 
 class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
+    spread: ClassVar[float]  # the standard deviation of the law with cdf f
+
+    def _quantile(self, k: Any, n: int) -> Any:
+        """Minus the inverse of k / n."""
+        raise NotImplementedError
+
     def complement(self, t: ArrayLike) -> Array:
         return self.value(-as_real(t, "t"))
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
+
+    def start(self, d: Array, k: Any, t: Any) -> Any:
+        return matched(d, self._quantile(k, d.shape[-1]), self.spread)
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The step of the model ``m + P y - C / y = k``, ``y = e^(-g (t' - t))``.
@@ -289,13 +313,20 @@ class _TwoSided(Curve):
         m, P, C, W = moments
         D = k - m
         root = abs(D) + np.hypot(D, 2 * np.sqrt(P) * np.sqrt(C))
-        up, down = root / (2 * P), 2 * C / root
-        y = _choose(D >= 0, up, down)
+        if isinstance(D, np.ndarray):
+            y = np.where(D >= 0, root / (2 * P), 2 * C / root)
+        else:  # np.where would take as long as a pass over a short row
+            y = root / (2 * P) if D >= 0 else 2 * C / root
         return P - C - D, t - np.log(y) * (P + C) / W
 
 
 class _Laplace(_TwoSided):
     name = "laplace"
+    exact = True
+    spread = math.sqrt(2)
+
+    def _quantile(self, k: Any, n: int) -> Any:
+        return np.copysign(np.log(0.5 * n / np.minimum(k, n - k)), 0.5 * n - k)
 
     def value(self, t: ArrayLike) -> Array:
         t = as_real(t, "t")
@@ -325,18 +356,21 @@ class _Laplace(_TwoSided):
         q = self.slope_of_p(p)
         return 0.5 * _xlogx(2 * q) - q
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
         s = np.exp(t)
         side, inverse = work
-        np.less(v, s.astype(v.dtype)[..., None], out=side)
+        np.less(v, column(s, v), out=side)
         P = row_dot(v, side) / (2 * s)
         np.subtract(1, side, out=side)
         C = row_dot(np.divide(1, v, out=inverse), side) * (s / 2)
         return row_dot(side, side), P, C, P + C
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
-        half = (0.5 * np.exp(-t)).astype(v.dtype)[..., None]
-        upper = (0.5 * np.exp(t)).astype(v.dtype)[..., None]
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        return (v >= column(np.exp(t), v),)
+
+    def select(self, v: Array, t: Any, work: Room) -> Array:
+        half = column(0.5 * np.exp(-t), v)
+        upper = column(0.5 * np.exp(t), v)
         upper = np.divide(upper, v, out=work[0])
         np.subtract(1, upper, out=upper)
         np.maximum(upper, 0.5, out=upper)
@@ -346,12 +380,16 @@ class _Laplace(_TwoSided):
 
 class _Sigmoid(_TwoSided):
     name = "sigmoid"
+    spread = math.pi / math.sqrt(3)
     # The model of `advance` is of third order here: the step after one of this size
     # is below the last bit.
     tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
         np.dtype(np.float64): 5e-9,
         np.dtype(np.float32): 4e-4,
     }
+
+    def _quantile(self, k: Any, n: int) -> Any:
+        return np.log((n - k) / k)
 
     def value(self, t: ArrayLike) -> Array:
         t = as_real(t, "t")
@@ -382,8 +420,8 @@ class _Sigmoid(_TwoSided):
         p = _as_share(p)
         return _xlogx(p) + _xlogx(1 - p)
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
-        s = np.exp(t).astype(v.dtype)[..., None]
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
+        s = column(np.exp(t), v)
         q, side = work
         np.minimum(v, s, out=q)
         q /= np.add(v, s, out=side)
@@ -393,9 +431,9 @@ class _Sigmoid(_TwoSided):
         P = row_dot(q, side)
         return m, P, C, P + C - row_dot(q, q)
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
+    def select(self, v: Array, t: Any, work: Room) -> Array:
         # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
-        p = np.divide(np.exp(t).astype(v.dtype)[..., None], v, out=v)
+        p = np.divide(column(np.exp(t), v), v, out=v)
         p += 1
         return np.divide(1, p, out=p)
 
@@ -403,6 +441,7 @@ class _Sigmoid(_TwoSided):
 class _Clip(Curve):
     name = "clip"
     support = (0.0, 1.0)
+    exact = True
 
     def value(self, t: ArrayLike) -> Array:
         return np.clip(as_real(t, "t"), 0, 1)
@@ -427,20 +466,26 @@ class _Clip(Curve):
     def regulariser(self, p: ArrayLike) -> Array:
         return 0.5 * np.square(_as_share(p))
 
-    # Between two breakpoints the excess is linear in t.
+    # Between two breakpoints the excess is linear in t.  m counts the entries past
+    # either end of the slope; P sums the shares below 1, and the ones stand for C.
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
         share, bound = work
-        np.subtract(v, t[..., None].astype(v.dtype), out=share)
-        np.clip(share, 0, 1, out=share)
-        total = share.sum(axis=-1)
-        inner = np.ceil(share, out=bound).sum(axis=-1)
-        inner -= np.floor(share, out=bound).sum(axis=-1)
-        return total, total, total, inner
+        np.subtract(v, column(t, v), out=share)
+        share.clip(0, 1, out=share)
+        ones = np.add.reduce(np.floor(share, out=bound), axis=-1)
+        share -= bound
+        P = np.add.reduce(share, axis=-1)
+        W = np.add.reduce(np.ceil(share, out=bound), axis=-1)
+        return W + 2 * ones, P, ones, W
+
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        share = np.subtract(v, column(t, v), out=work[0])
+        return share > 0, share >= 1
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
-        total, _, _, W = moments
-        excess = total - k
+        _, P, ones, W = moments
+        excess = P - (k - ones)
         return excess, t + excess / W
 
 
@@ -481,16 +526,16 @@ class _Triangular(Curve):
 
     # With z = t + 1, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
-        z = np.subtract(v, t[..., None].astype(v.dtype), out=work[0])
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
+        z = np.subtract(v, column(t, v), out=work[0])
         high = np.greater(z, 1, out=work[1])
         slope = np.maximum(np.minimum(z, 2 - z), 0)
         q = 0.5 * np.square(slope)
         P, C = row_dot(q, 1 - high), row_dot(q, high)
         return row_dot(high, high), P, C, slope.sum(axis=-1)
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
-        v -= t[..., None].astype(v.dtype)
+    def select(self, v: Array, t: Any, work: Room) -> Array:
+        v -= column(t, v)
         upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
         return np.minimum(0.5 * np.square(np.maximum(v, 0)), upper)
 
@@ -547,7 +592,7 @@ class Entmax(Curve):
     # With b = alpha - 1, the b-th power of the unsaturated sum is nearly linear in t
     # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
 
-    def moments(self, v: Array, t: Any, work: Array) -> Moments:
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
         base = self._rise(v, t, work[0])
         low = np.less_equal(base, 1, out=work[1])
         base *= low
@@ -564,13 +609,13 @@ class Entmax(Curve):
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
         return m - k + S, t + gap * S / W
 
-    def select(self, v: Array, t: Any, work: Array) -> Array:
+    def select(self, v: Array, t: Any, work: Room) -> Array:
         base = self._rise(v, t, v)
         return _power(np.minimum(base, 1, out=base), 1 / self._b)
 
     def _rise(self, d: Array, t: Any, out: Array) -> Array:
         """1 + b (d - t + origin), from 0 to 2."""
-        base = np.subtract(d, t[..., None].astype(d.dtype), out=out)
+        base = np.subtract(d, column(t, d), out=out)
         base *= self._b
         return np.clip(base, 0, 2, out=base)
 
@@ -729,18 +774,35 @@ def _xlogx(p: Array) -> Array:
     return p * np.log(np.maximum(p, np.finfo(p.dtype).tiny))
 
 
-def _choose(condition: Any, a: Any, b: Any) -> Any:
-    """np.where, which on mere numbers takes as long as a pass over a short row."""
-    if isinstance(condition, np.ndarray):
-        return np.where(condition, a, b)
-    return a if condition else b
+def column(t: Any, v: Array) -> Any:
+    """t, of the type of v, to calculate with each row of it.
+
+    A mere number stays one: an array of one takes NumPy twice the time.
+    """
+    if isinstance(t, np.ndarray):
+        return t[..., None].astype(v.dtype, copy=False)
+    return v.dtype.type(t)
+
+
+def matched(d: Array, quantile: Any, spread: float) -> Any:
+    r"""An offset from the k-th score, near that of the threshold.
+
+    The threshold is the (1 - k/n)-quantile of a random score plus noise with the
+    cdf 1 - f(-t).  Were the sum normal, and the k-th score the same quantile of the
+    scores, the two would be ``quantile * (hypot(1, r) - r)`` apart, with r the
+    scores' deviation over that of the noise, and `quantile` that of the noise alone.
+    """
+    n = d.shape[-1]
+    mean = np.add.reduce(d, axis=-1) / n
+    r = np.sqrt(np.fmax(row_dot(d, d) / n - mean * mean, 0)) / spread
+    # Infinite scores make r NaN or infinite, and the offset 0.
+    return quantile * np.fmax(1 / (r + np.hypot(r, 1)), 0)
 
 
 def _exp(d: Array) -> Array:
     """e^d in place, held within the range."""
     reach = _REACH[d.dtype]
-    np.clip(d, -reach, reach, out=d)
-    return np.exp(d, out=d)
+    return np.exp(d.clip(-reach, reach, out=d), out=d)
 
 
 def _power(base: Array, exponent: float) -> Array:

@@ -142,6 +142,6 @@ def _sum_of_others(weights: Array) -> Array:
 
 def _finite_rows(x: ArrayLike, k: ArrayLike, axis: int) -> Rows:
     rows = as_rows(x, k, axis=axis, integer_k=True)
-    if (rows.count < rows.x.shape[1]).any():
+    if (rows.finite < rows.x.shape[1]).any():
         raise ValueError("x must be finite, got -inf")
     return rows

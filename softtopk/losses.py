@@ -614,7 +614,7 @@ def _stop_gradient_loss(
     found, _ = _distances(curve, rows, tau)
     gradient = found.p - t
     # p - t sums to 0, so the largest score may be taken off.
-    top = np.where(rows.count > 0, rows.x.max(axis=-1), 0)
+    top = np.where(rows.finite > 0, rows.x.max(axis=-1), 0)
     with np.errstate(over="ignore"):
         return rows, _sum_where(gradient, _double(rows.x) - top[:, None]), gradient
 
@@ -703,7 +703,7 @@ def _sum_where(weight: Array, values: Array) -> Array:
 
 def _distances(curve: Curve, rows: Rows, tau: float) -> tuple[Solution, Array]:
     """Solution and distances u = (x - lambda)/tau, -inf where x is -inf."""
-    rows = dataclasses.replace(rows, x=_double(rows.x))
+    rows = rows._replace(x=_double(rows.x))
     with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
         u = (rows.x - found.anchor[:, None]) / tau - found.offset[:, None]

@@ -355,7 +355,7 @@ def _probabilities(noise: Noise, gaps: Array) -> tuple[Array, Array]:
 
 def _gaps(rows: Rows, tau: float) -> Array:
     """How far each score lies below the largest of its row, in units of the noise."""
-    if (rows.count == 0).any():
+    if (rows.finite == 0).any():
         raise ValueError("x must have a finite entry in every row, got only -inf")
     x = rows.x.astype(np.float64)
     with np.errstate(over="ignore"):

@@ -555,7 +555,7 @@ def finite_rows(x: ArrayLike, axis: int, where: ArrayLike | None) -> Rows:
         As in `as_rows`, and if a row has no finite entry.
     """
     rows = as_rows(x, axis=axis, where=where)
-    if (rows.count == 0).any():
+    if (rows.finite == 0).any():
         raise ValueError("x must have a finite entry in every row, got only -inf")
     return rows
 

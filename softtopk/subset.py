@@ -455,20 +455,20 @@ def _degree(total: float, edge: float, eps: float) -> int:
 
 def _blocks(rows: Rows, temperature: float) -> Iterator[tuple[Any, _Block]]:
     """The rows whose marginals are not all 0 or 1, block by block."""
-    which = np.flatnonzero((rows.k > 0) & (rows.k < rows.count))
+    which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
     size = max(1, _BLOCK // n) if n <= _SHORT else 1
     for start in range(0, which.size, size):
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:
             part = slice(part[0], part[-1] + 1)  # a view is cheaper than a copy
-        yield part, _solve(rows.x[part], rows.k[part], rows.count[part], temperature)
+        yield part, _solve(rows.x[part], rows.k[part], rows.finite[part], temperature)
 
 
 def _settled(rows: Rows) -> Array:
     """Marginals where nothing or everything is selected, 0 elsewhere."""
     out = np.zeros(rows.x.shape, rows.x.dtype)
-    full = np.flatnonzero((rows.k == rows.count) & (rows.k > 0))
+    full = np.flatnonzero((rows.k == rows.finite) & (rows.k > 0))
     if full.size:
         out[full] = rows.x[full] > -np.inf
     return out

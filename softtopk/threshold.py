@@ -23,33 +23,32 @@ bracket.  Derived in *selection/threshold* and *selection/derivatives*.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import PIECE, Array, Rows, as_rows, check_temperature, row_dot
-from .curves import Curve, Moments, resolve
+from .curves import Curve, Moments, Room, column, resolve
 from .linearize import Linearization, differentiable
 
 # One number or an array of one for each row: NumPy's arithmetic is the same.
 Number = Any
 Bracket = Callable[[], tuple[Number, Number]]
-Sums = Callable[[Number], Moments]
 
 _BLOCK = 1 << 21  # bytes of short rows, or of a long one, to work on at a time
 _PATIENCE = 6  # evaluations after which a step must halve the excess
-_LONG_ROW = 1 << 17  # entries from which on a sample of them pays
+_LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _FEW = 8  # the solver looks at the top alone up to this fraction of a row
-_SAMPLE = 4096  # entries that give the offset to start from
+_VERY_LONG_ROW = 1 << 17  # entries from which on the sample's own threshold pays
+_SAMPLE = 1024  # entries that give the offset to start from
+_CROSSED = 2  # with more entries to be expected in a step, some will be there
 _LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """Shares and thresholds of rows: ``lambda = anchor + temperature * offset``.
 
     Attributes
@@ -250,7 +249,16 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
     Solution
     """
     x, k = rows.x, rows.k
-    free = (k > 0) & (k < rows.count)
+    if len(x) == 1 and 0 < k[0] < rows.finite[0]:
+        found = Solution(np.empty_like(x), np.empty(1), np.empty(1))
+        work = _work(min(x.size, _BLOCK // x.itemsize), x.dtype)
+        found.anchor[0], found.offset[0] = _solve_part(
+            curve, x[0], k[0], temperature, found.p[0], work
+        )
+        if rows.finite[0] < x.size:
+            found.p[x == -np.inf] = 0
+        return found
+    free = (k > 0) & (k < rows.finite)
     if np.count_nonzero(free) == free.size:
         found = _solve_free(curve, x, k, temperature)
     else:
@@ -262,7 +270,7 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
         part = _solve_free(curve, x[free], k[free], temperature)
         found.p[free] = part.p
         found.anchor[free], found.offset[free] = part.anchor, part.offset
-    if rows.count.sum() < x.size:
+    if rows.finite.sum() < x.size:
         found.p[x == -np.inf] = 0
     return found
 
@@ -277,7 +285,7 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     most = _BLOCK // x.itemsize
     step = 1 if n > PIECE else max(1, min(R, most // n))
-    work = np.empty((2, min(step * n, most)), x.dtype)
+    work = _work(min(step * n, most), x.dtype)
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
         found.anchor[part], found.offset[part] = _solve_part(
@@ -287,7 +295,7 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
 
 
 def _solve_part(
-    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Array
+    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Room
 ) -> tuple[Number, Number]:
     """Anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``; fills p.
 
@@ -301,7 +309,7 @@ def _solve_part(
     few = curve.monotone and n > PIECE and _FEW * k <= n
     if few:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
-    v = curve.prepare(_divide(np.subtract(x, anchor[..., None], out=p), tau))
+    d = _divide(np.subtract(x, column(anchor, x), out=p), tau)
 
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
@@ -313,24 +321,22 @@ def _solve_part(
     def bracket() -> tuple[Number, Number]:
         return _bracket(curve, *ends(), k, n)
 
-    sums = _sums(curve, v, work)
-    if few:
-        sums = _narrowed(sums, _sums(curve, top, work))
-    t = np.zeros(x.shape[:-1])[()] + _start(curve, ends)
-    if n >= _LONG_ROW and not few and min(k, n - k) > 2 * (n // _SAMPLE):
-        sample = np.ascontiguousarray(v[:: n // _SAMPLE])
-        size = k * (len(sample) / n)
-        t = _root(curve, _sums(curve, sample, work), size, t, bracket, x.dtype)
-    else:
-        t = curve.start(v, sums, k, t)
-    if x.ndim == 1:
-        t = _root(curve, sums, k, t, bracket, x.dtype)
-    else:
-        t = _roots(curve, v, k, t, bracket, work)
+    t = _start(curve, ends) + (np.zeros(len(x)) if x.ndim > 1 else np.float64(0))
+    single = x.ndim == 1
+    if not few:  # whose steps cost little
+        t = _guess(curve, d, k, t, bracket, work) if single else curve.start(d, k, t)
+    v = curve.prepare(d)
     if v is not p:
         p[...] = v
-    for part in _parts(p):
-        shares = curve.select(part, t, _room(part, work))
+    sums = _Sums(curve, p, work)
+    if few:
+        t = _root(curve, _Narrowed(sums, top, work), k, t, bracket, x.dtype)
+    elif single:
+        t = _root(curve, sums, k, t, bracket, x.dtype)
+    else:
+        t = _roots(curve, p, k, t, bracket, work)
+    for part, room in sums.parts:
+        shares = curve.select(part, t, room)
         if shares is not part:
             part[...] = shares
     return anchor, t - curve.origin
@@ -357,6 +363,9 @@ def order_pair(
     n = x.shape[-1]
     out[...] = x
     first = k[0] if k.ndim else k
+    if not k.ndim and k <= 1 and (first_only or k < 1):
+        upper = np.maximum.reduce(x)
+        return upper, upper
     if k.ndim and (k != first).any():
         out.sort(axis=-1)
         place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
@@ -364,10 +373,10 @@ def order_pair(
         return pair[..., 0], pair[..., 1]
     K = math.ceil(first)
     out.partition(n - K, axis=-1)
-    upper = out[..., n - K].copy()
+    upper = out[..., n - K].copy()[()]
     if first_only or first != K:
         return upper, upper
-    return upper, out[..., : n - K].max(axis=-1)
+    return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
 def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
@@ -381,8 +390,7 @@ def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
         return upper
     if zero and not one:
         return lower
-    half = upper.dtype.type(0.5)
-    return half * upper + half * lower
+    return 0.5 * upper + 0.5 * lower
 
 
 def _bracket(
@@ -412,11 +420,40 @@ def _start(curve: Curve, ends: Callable[[], tuple[Number, Number]]) -> Number:
     if math.isfinite(low) and math.isfinite(high):
         above, below = ends()
         return 0.5 * above + 0.5 * below - 0.5 * (low + high) + curve.origin
-    return curve.origin - next(filter(math.isfinite, (high, low)), 0.0)
+    end = high if math.isfinite(high) else low
+    return curve.origin - (end if math.isfinite(end) else 0.0)
+
+
+def _guess(
+    curve: Curve, d: Array, k: Number, t: Number, bracket: Bracket, work: Room
+) -> Number:
+    """The offset to start a row from: if it is long, that of a sample of it.
+
+    The sample counts from its own score at the anchor's place.  What that one misses,
+    its threshold misses alike.
+    """
+    n = len(d)
+    stride = n // _SAMPLE
+    if n < _LONG_ROW or min(k, n - k) <= 2 * stride:
+        return curve.start(d, k, t)
+    sample = d[::stride].copy()
+    k = k * (len(sample) / n)
+    place = len(sample) - math.ceil(k)
+    sample -= np.partition(sample, place)[place]
+    t = curve.start(sample, k, t)
+    if curve.monotone or n < _VERY_LONG_ROW:
+        return t
+    sums = _Sums(curve, curve.prepare(sample), work)
+    return _root(curve, sums, k, t, bracket, d.dtype)
 
 
 def _root(
-    curve: Curve, sums: Sums, k: Number, t: Number, bracket: Bracket, dtype: Any
+    curve: Curve,
+    sums: _Sums | _Narrowed,
+    k: Number,
+    t: Number,
+    bracket: Bracket,
+    dtype: Any,
 ) -> Number:
     """The offset of one row from the start t: the curve's steps inside a bracket.
 
@@ -426,18 +463,20 @@ def _root(
     tolerance = curve.tolerance[dtype]
     low, high, before = -np.inf, np.inf, np.inf
     for count in range(_LIMIT):
-        excess, step = curve.advance(t, sums(t), k)
+        moments = sums(t)
+        excess, step = curve.advance(t, moments, k)
         if excess >= 0:
             low = t
         if excess <= 0:
             high = t
+        move = abs(step - t)
         size = tolerance * (1 + abs(t))
-        if abs(step - t) <= size:
+        if move <= size:
             return step
         slow = count > _PATIENCE and 2 * abs(excess) > before
         before = abs(excess)
         halve = slow or not low < step < high
-        if high - low == np.inf and (halve or abs(step - t) > _LONG):
+        if high - low == np.inf and (halve or move > _LONG):
             least, most = bracket()
             low, high = max(low, least), min(high, most)
             halve = slow or not low < step < high
@@ -445,21 +484,24 @@ def _root(
             step = 0.5 * low + 0.5 * high
             if abs(step - t) <= size:
                 return step
+        elif curve.exact and _steady(move, moments) and sums.count(step) == moments[0]:
+            return step
         t = step
     return t
 
 
 def _roots(
-    curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket, work: Array
+    curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket, work: Room
 ) -> Array:
     """The offsets of the rows of a block, as `_root` finds them one by one."""
     tolerance = curve.tolerance[v.dtype]
     found, row = t, np.arange(len(v))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
     before, done = high, np.zeros(len(v), bool)
-    bounds, sums = None, _sums(curve, v, work)
+    bounds, sums = None, _Sums(curve, v, work)
     for count in range(_LIMIT):
-        excess, step = curve.advance(t, sums(t), k)
+        moments = sums(t)
+        excess, step = curve.advance(t, moments, k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
         move, size = np.abs(step - t), tolerance * (1 + np.abs(t))
@@ -468,7 +510,8 @@ def _roots(
             slow = 2 * np.abs(excess) > before
             halve |= slow
         before = np.abs(excess)
-        odd = (halve | (move > _LONG)) & ~(done | (move <= size))
+        near = move <= size
+        odd = (halve | (move > _LONG)) & ~(done | near)
         if odd.any():
             wide = odd & (high - low == np.inf)
             if wide.any():
@@ -478,75 +521,106 @@ def _roots(
                 halve = ~((step > low) & (step < high))
                 if count > _PATIENCE:
                     halve |= slow
-            step = np.where(odd & halve, 0.5 * low + 0.5 * high, step)
-            move = np.abs(step - t)
+            odd &= halve
+            step = np.where(odd, 0.5 * low + 0.5 * high, step)
+            near |= odd & (np.abs(step - t) <= size)
+        if curve.exact and not curve.monotone:  # whose moments cost no more
+            steady = _steady(move, moments) & ~(done | near | odd)
+            if steady.any():
+                near |= steady & (sums.count(step) == moments[0])
         t = np.where(done, t, step)
-        done |= move <= size
-        if 4 * np.count_nonzero(done) >= len(done):
+        done |= near
+        if 2 * np.count_nonzero(done) >= len(done):
             found[row] = t
             if done.all():
                 break
             # Rows that are done would only cost time.
             row, v, k, t = row[~done], v[~done], k[~done], t[~done]
             low, high, before = low[~done], high[~done], before[~done]
-            done, sums = np.zeros(len(v), bool), _sums(curve, v, work)
+            done, sums = np.zeros(len(v), bool), _Sums(curve, v, work)
     else:
         found[row] = t
     return found
 
 
-def _sums(curve: Curve, v: Array, work: Array) -> Sums:
-    """The curve's sums over each row; those of a long row are added line by line."""
-    if v.shape[-1] <= PIECE:
-        room = _room(v, work)
-        return lambda t: curve.moments(v, t, room)
-    parts = list(_parts(v))
-    rooms = [_room(part, work) for part in parts]
+def _steady(move: Number, moments: Moments) -> Any:
+    """Whether a step is so short that it may well have passed no kink."""
+    return (move < 1) & (move * moments[3] < _CROSSED)
 
-    def sums(t: Number) -> Moments:
+
+class _Sums:
+    """The curve's sums over each row; those of a long row are added line by line."""
+
+    def __init__(self, curve: Curve, v: Array, work: Room) -> None:
+        self.curve = curve
+        self._whole = v.shape[-1] <= PIECE
+        self.parts = [(part, _room(part, work)) for part in _parts(v)]
+
+    def __call__(self, t: Number) -> Moments:
+        if self._whole:
+            part, room = self.parts[0]
+            return self.curve.moments(part, t, room)
         total: Any = 0.0
-        for part, room in zip(parts, rooms, strict=True):
-            lines = np.array(curve.moments(part, t, room))
+        for part, room in self.parts:
+            lines = np.array(self.curve.moments(part, t, room))
             total = total + lines.sum(axis=-1, dtype=np.float64)
         m, P, C, W = total
         return m, P, C, W
 
-    return sums
+    def count(self, t: Number) -> Number:
+        """The first of the moments alone, of an exact curve."""
+        masks = (
+            mask for part, room in self.parts for mask in self.curve.past(part, t, room)
+        )
+        if not isinstance(t, np.ndarray):
+            return sum(map(np.count_nonzero, masks))
+        dtype = self.parts[0][0].dtype  # np.count_nonzero is slower along an axis
+        return sum(row_dot(high, high) for high in (m.astype(dtype) for m in masks))
 
 
-def _narrowed(sums: Sums, few: Sums) -> Sums:
+class _Narrowed:
     """The same sums from those over a few entries, if the others' never change."""
-    zero = np.float64(0.0)
-    others = np.subtract(sums(zero), few(zero), dtype=np.float64)
 
-    def narrowed(t: Number) -> Moments:
-        m, P, C, W = others + few(t)
+    def __init__(self, sums: _Sums, top: Array, work: Room) -> None:
+        zero = np.float64(0.0)
+        self._few = _Sums(sums.curve, top, work)
+        self._others = np.subtract(sums(zero), self._few(zero), dtype=np.float64)
+
+    def __call__(self, t: Number) -> Moments:
+        m, P, C, W = self._others + self._few(t)
         return m, P, C, W
 
-    return narrowed
+    def count(self, t: Number) -> Number:
+        """The first of the moments alone: the others add nothing to it."""
+        return self._few.count(t)
 
 
-def _parts(v: Array) -> Iterator[Array]:
+def _parts(v: Array) -> list[Array]:
     """Views of v: all of it, or a long row in blocks of lines to be summed at once."""
     n = v.shape[-1]
     if n <= PIECE:
-        yield v
-        return
+        return [v]
     least = -(-n // PIECE)
     # Lines of equal length leave no rest, if n has a divisor that allows them.
     count = next((i for i in range(least, 2 * least) if n % i == 0), least)
     full = n - n % count
     lines = v[:full].reshape(count, -1)
     step = max(1, _BLOCK // lines[0].nbytes)
-    for i in range(0, count, step):
-        yield lines[i : i + step]
-    if full < n:
-        yield v[None, full:]
+    parts = [lines[i : i + step] for i in range(0, count, step)]
+    return parts if full == n else [*parts, v[None, full:]]
 
 
-def _room(part: Array, work: Array) -> Array:
+def _work(size: int, dtype: Any) -> Room:
+    return np.empty(size, dtype), np.empty(size, dtype)
+
+
+def _room(part: Array, work: Room) -> Room:
     """Two arrays like part, in the memory of work."""
-    return work[:, : part.size].reshape(2, *part.shape)
+    first, second = work
+    if part.shape == first.shape:
+        return work
+    size, shape = part.size, part.shape
+    return first[:size].reshape(shape), second[:size].reshape(shape)
 
 
 def _divide(d: Array, tau: float) -> Array:

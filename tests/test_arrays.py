@@ -53,8 +53,8 @@ def test_where_turns_entries_into_minus_infinity():
     x = np.array([[1.0, np.nan, np.inf], [2.0, 3.0, 4.0]])
     rows = as_rows(x, 1, where=[[True, False, False], [True, True, False]])
     assert rows.x.tolist() == [[1, -np.inf, -np.inf], [2, 3, -np.inf]]
-    assert rows.count.tolist() == [1, 2]
-    assert as_rows(x[1], 1, where=True).count.tolist() == [3]
+    assert rows.finite.tolist() == [1, 2]
+    assert as_rows(x[1], 1, where=True).finite.tolist() == [3]
 
 
 @pytest.mark.parametrize(

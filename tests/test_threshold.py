@@ -518,6 +518,59 @@ def test_few_evaluations_are_enough(curve, monkeypatch):
             assert calls <= 16
 
 
+@pytest.mark.parametrize(
+    ("curve", "least"), [("exp", 1), ("laplace", 1.5), ("sigmoid", 3.5)]
+)
+def test_normal_rows_start_near_their_threshold(curve, least, monkeypatch):
+    """On average; with no step to begin with, or none to end with, it is one more."""
+    rng = np.random.default_rng(7)
+    cls, calls = type(stk.curves.resolve(curve)), []
+    moments = cls.moments
+
+    def counted(self, *arguments):
+        calls.append(curve)
+        return moments(self, *arguments)
+
+    monkeypatch.setattr(cls, "moments", counted)
+    rows = [s * rng.normal(size=n) for s in (0.1, 1, 10) for n in (100, 2000)]
+    budgets = [0.01, 0.1, 0.5, 0.99]
+    for x in rows:
+        for share in budgets:
+            stk.soft_topk(x, share * len(x), curve)
+    assert len(calls) <= least * len(rows) * len(budgets)
+
+
+def test_a_sample_of_a_long_row_is_a_start(monkeypatch):
+    rng = np.random.default_rng(9)
+    cls, sizes = type(stk.curves.SIGMOID), []
+    moments = cls.moments
+
+    def counted(self, v, *arguments):
+        sizes.append(v.size)
+        return moments(self, v, *arguments)
+
+    monkeypatch.setattr(cls, "moments", counted)
+    n = 140_000
+    for scale, rounds in ((1, 3.2), (10, 3.2), (100, 4.2)):
+        x = scale * rng.normal(size=n)
+        for k in (n // 10, n // 2):
+            sizes.clear()
+            stk.soft_topk(x, k, "sigmoid")
+            assert sum(sizes) <= rounds * n
+
+
+@pytest.mark.parametrize("size", [(50, 40), (3, 50_000)], ids=["block", "long"])
+@pytest.mark.parametrize("curve", ["exp", "laplace", "clip"])
+def test_a_last_step_passes_no_entry(curve, size):
+    """Entries so dense that a short step passes some: then it is not the last."""
+    rng = np.random.default_rng(8)
+    x = np.concatenate([rng.normal(size=size), 1e-3 * rng.normal(size=size)], axis=-1)
+    for k in (1, size[1] // 3, size[1], 2 * size[1] - 1):
+        p = stk.soft_topk(x, k, curve)
+        off = np.abs(p.astype(np.longdouble).sum(axis=-1) - k)
+        assert np.all(off <= 16 * np.finfo(float).eps * k)
+
+
 def test_composed_curves_select_the_same():
     x = np.array([2.0, 1.5, 0.25, -1.0, 0.0])
     base = stk.soft_topk(x, 2, "laplace")
