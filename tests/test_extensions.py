@@ -166,6 +166,20 @@ def test_chapter_lists_its_claims(book: Book) -> None:
     assert second.select_one(".claim-note").text == r"At \(x=2\) it is \(3\)."
 
 
+def test_a_long_list_is_folded(tmp_path: Path) -> None:
+    chapter = "# Chapter\n\n```{claim} A1 A2 N-1 A1\n```\n\n```{claim} N-1\n```\n"
+    page = build(tmp_path, chapter=chapter).page("part/chapter")
+    fold = page.select_one("details.claim-fold")
+    words = " ".join(fold.summary.text.split())
+    assert words == "4 claims: A1 holds A2 refuted N-1 proved A1 holds"
+    assert fold.summary.a is None  # a link inside would be out of reach
+    signs = [mark["class"][-1] for mark in fold.summary.select(".claim-badge")]
+    assert signs[1:3] == ["claim-badge-refuted", "claim-badge-proved"]
+    assert len(fold.select("ul.claim-list > li")) == 4
+    short = page.select("ul.claim-list")[1]
+    assert short.find_parent("details") is None
+
+
 def test_role_links_to_the_row(book: Book) -> None:
     link = book.page("part/chapter").find(string="See ").find_next("a")
     assert link["href"] == "../index.html#A2"

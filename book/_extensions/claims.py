@@ -57,6 +57,7 @@ KINDS = {
     "results": ("proved", "numeric"),
 }
 STATES = ("checked", "unchecked")
+FEW = 3  # claims that a page lists without a fold
 TAG = re.compile(r"claim-(\S+)")
 CALL = re.compile(r"""verify\.claim\(\s*["'](\S+?)["']\s*,\s*["'](\w+)["']""")
 
@@ -387,6 +388,7 @@ class ClaimDirective(_WithLedger, SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the list; unknown ids are warnings."""
         items = nodes.bullet_list(classes=["claim-list"])
+        rows = []
         for claim_id in self.arguments[0].split():
             row = self.ledger.by_id.get(claim_id)
             if row is None:
@@ -395,8 +397,11 @@ class ClaimDirective(_WithLedger, SphinxDirective):
                 )
                 continue
             self.domain.cite(row.id)
+            rows.append(row)
             items += self.item(row)
-        return [items]
+        if len(items) <= FEW:
+            return [items]
+        return [claim_fold("", items, rows=rows)]
 
     def item(self, row: Claim) -> nodes.list_item:
         """One claim."""
@@ -409,6 +414,10 @@ class ClaimDirective(_WithLedger, SphinxDirective):
         item = nodes.list_item("", head, classes=[f"claim-item-{row.verdict}"])
         item += statement_nodes(self.ledger, row, origin=False)
         return item
+
+
+class claim_fold(nodes.General, nodes.Element):  # noqa: N801
+    """A long list of claims, folded behind their ids and verdicts."""
 
 
 class ledger_table(nodes.General, nodes.Element):  # noqa: N801
@@ -635,6 +644,26 @@ def _name_readers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 HEADINGS = ("Claim", "Statement", "Check")
 
 
+def _visit_fold(self: Any, node: claim_fold) -> None:
+    # The verdict is the colour and the sign of the style sheet, and a word for those
+    # who see neither.
+    marks = " ".join(
+        f'<span class="claim-badge claim-badge-{row.verdict}">{row.id}'
+        f'<span class="visually-hidden"> {row.verdict}</span></span>'
+        for row in node["rows"]
+    )
+    found = all(row.verdict in KINDS["results"] for row in node["rows"])
+    name = "results" if found else "claims"
+    self.body.append(
+        f'<details class="claim-fold"><summary>{len(node["rows"])} {name}: '
+        f"{marks}</summary>\n"
+    )
+
+
+def _depart_fold(self: Any, node: claim_fold) -> None:
+    self.body.append("</details>\n")
+
+
 def _visit_table(self: Any, node: ledger_table) -> None:
     # The roles stay when the style sheet stacks the cells on a narrow screen.
     heads = "".join(
@@ -704,6 +733,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claim-sources", SourcesDirective)
     plain = (_nothing, _nothing)
     for node, html, latex in (
+        (claim_fold, (_visit_fold, _depart_fold), plain),
         (ledger_table, (_visit_table, _depart_table), plain),
         (
             ledger_row,

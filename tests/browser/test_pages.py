@@ -292,6 +292,7 @@ def test_a_link_shows_its_target(base: str, browser: Browser) -> None:
     assert chapter, "no claim has a check"
     page.goto(f"{base}book/{chapter[1]}")
     settle(page)
+    page.locator(".claim-fold > summary").first.click()
     link = page.locator(".claim-list a:has(> .claim-row-link)").first
     link.hover()
     preview = page.get_by_role("tooltip")
