@@ -46,6 +46,10 @@ _MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of floa
 _EPS = 2.0**-52
 _HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
 _SHORT = 512  # rows up to this length are sorted where that gives the threshold
+# Rows from this length on are cut by the threshold of a part of them.  It pays later
+# for alpha below 2, whose shares are many or quickly found.
+_LONG, _VERY_LONG = 1 << 13, 1 << 17
+_PART = 64  # the part of a very long row
 _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
@@ -642,20 +646,66 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
     if not isinstance(b, np.ndarray) and b == 0:
         p = _softmax(x, tau)
         return p, p.max(axis=-1).astype(np.float64)
-    R, n = x.shape
-    if n <= _SHORT and not isinstance(b, np.ndarray) and b in (0.5, 1):
-        return _entmax_short(x, b, tau)
-    top = x.max(axis=-1)
+    steep = not isinstance(b, np.ndarray) and b >= 1
+    if x.shape[1] < (_LONG if steep else _VERY_LONG):
+        return _entmax_near(x, b, tau, _SHORT)
+    p, m = np.zeros_like(x), np.empty(len(x))
+    for i in range(len(x)):
+        row, power = x[i : i + 1], b[i : i + 1] if isinstance(b, np.ndarray) else b
+        index, most = _candidates(row, power, tau)
+        # Sorting pays where most of the row is out, Newton's steps where it is not.
+        short = x.shape[1] // 4
+        found = _entmax_near(row[:, index], power, tau, short, most)
+        p[i, index], m[i : i + 1] = found
+    return p, m
+
+
+def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | Array]:
+    """The places in a long row ``(1, n)`` that may have a share, and a bound of those.
+
+    With fewer scores the threshold is lower.  So what is below that of a part of the
+    row has no share, and what is above it has at most the share counted from there.
+    """
+    near, most = x[0] >= _cut(x, b, tau), 1.0
+    few = max(_SHORT, x.size // _PART)
+    if np.count_nonzero(near) > few:
+        some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
+        top = some.max(axis=-1)
+        if top > -np.inf:
+            largest = _entmax_one(some, b, tau)[1]
+            with np.errstate(over="ignore"):
+                reach = tau / b * np.minimum(largest, 1) ** b
+                low = (top - reach * (1 + 1e-6)).astype(x.dtype)
+                near &= x[0] >= low
+                reach = (x.max(axis=-1) - low.astype(np.float64)) / tau * b
+                most = np.minimum(reach * (1 + 1e-6), 1) ** (1 / b)
+    return np.flatnonzero(near), most
+
+
+def _cut(x: Array, b: float | Array, tau: float) -> Array:
+    """The score of each row below which no other has a share."""
     with np.errstate(over="ignore"):
         # Rounding is monotone: no score above the exact cut is left out.
-        cut = (top - tau / b).astype(x.dtype)
-    index = np.flatnonzero(x >= cut[:, None])
+        return (x.max(axis=-1) - tau / b).astype(x.dtype)
+
+
+def _entmax_near(
+    x: Array, b: float | Array, tau: float, short: int, most: float | Array = 1.0
+) -> tuple[Array, Array]:
+    """`entmax_shares` from the scores near the largest; by sorting up to `short`.
+
+    No share exceeds `most`.
+    """
+    R, n = x.shape
+    if n <= short and not isinstance(b, np.ndarray) and b in (0.5, 1):
+        return _entmax_short(x, b, tau)
+    index = np.flatnonzero(x >= _cut(x, b, tau)[:, None])
     starts = np.searchsorted(index, np.arange(R) * n)
     counts = np.diff(starts, append=index.size)
     d = x.reshape(-1)[index].astype(np.float64)
-    near = _Near(d, starts, counts, b)
+    near = _Near(d, starts, counts, b, np.full(R, most))
     with np.errstate(all="ignore"):
-        d -= near.spread(top)
+        d -= near.spread(x.max(axis=-1))
         if tau != 1:
             d /= tau
         m = near.solve()
@@ -716,12 +766,15 @@ class _Near:
         Where each row begins, and its length.
     b : float or (R,) array
         alpha - 1, above 0.
+    most : (R,) array
+        Bounds of the shares.
     """
 
     d: Array
     starts: Array
     counts: Array
     b: float | Array
+    most: Array
 
     def spread(self, column: Any) -> Any:
         """One number of each row, repeated for its entries."""
@@ -794,9 +847,8 @@ class _Near:
         return self._enclose() if self.b > 1 else self._fall()
 
     def _fall(self) -> Array:
-        """For b <= 1: S^b is convex in u, and Newton's steps from m = 1 fall to 1."""
-        near, rows = self, np.arange(len(self.counts))
-        m = np.ones(len(rows))
+        """For b <= 1: S^b is convex in u, and Newton's steps from above fall to 1."""
+        near, rows, m = self, np.arange(len(self.counts)), self.most
         result = m.copy()
         # The error after a step is of second order only where p is smooth in u.
         tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
@@ -816,7 +868,7 @@ class _Near:
         S has a vertical tangent where a share starts: there steps may be tiny far
         from the root, so only the excess or the bracket ends the search.
         """
-        low, high = 1 / self.counts, np.ones(len(self.counts))
+        low, high = 1 / self.counts, self.most.copy()
         near, rows, m = self, np.arange(len(self.counts)), high
         result = m.copy()
         for count in range(_LIMIT):
@@ -856,13 +908,15 @@ class _Near:
         counts = np.add.reduceat(keep, self.starts, dtype=np.intp)[moving]
         starts = np.cumsum(counts) - counts
         b = self.b[moving] if isinstance(self.b, np.ndarray) else self.b
-        return _Near(self.d[keep], starts, counts, b), rows[moving], m[moving]
+        m = m[moving]
+        return _Near(self.d[keep], starts, counts, b, m), rows[moving], m
 
     def _rows(self, part: Array) -> _Near:
         """Some of the rows, where b is an array."""
         keep, counts = self.spread(part), self.counts[part]
         b = np.asarray(self.b)[part]
-        return _Near(self.d[keep], np.cumsum(counts) - counts, counts, b)
+        starts = np.cumsum(counts) - counts
+        return _Near(self.d[keep], starts, counts, b, self.most[part])
 
 
 def _entmax_rows(

@@ -487,6 +487,29 @@ def test_short_and_long_algorithms_agree(monkeypatch):
         assert np.max(np.abs(entmax(x, alpha) - p)) <= 2 * EPS
 
 
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("scale", [1e-5, 0.01, 1.0])
+def test_a_part_of_a_long_row_leaves_no_share_out(monkeypatch, alpha, scale):
+    """A long row is cut at the threshold of every so many of its scores."""
+    n = 9000 if alpha >= 2 else 140_000
+    x = np.random.default_rng(5).normal(size=(4, n)) * scale
+    x[1] = np.sort(x[1])
+    x[2, ::3] = -np.inf
+    x[3, np.arange(n) % 701 > 0] = -np.inf  # and the part has no finite score but one
+    for scores in (x, (x + 1e4).astype(np.float32)):
+        cut = entmax(scores, alpha)
+        with monkeypatch.context() as patch:
+            patch.setattr(simplex, "_LONG", 10 * n)
+            patch.setattr(simplex, "_VERY_LONG", 10 * n)
+            whole = entmax(scores, alpha)
+        eps = np.finfo(scores.dtype).eps
+        np.testing.assert_array_equal(cut > 16 * eps, whole > 16 * eps)
+        # For alpha = 3 a share is as steep as a square root where it starts.
+        bound = 2 * eps if alpha <= 2 else 2 * np.sqrt(eps)
+        np.testing.assert_allclose(cut, whole, rtol=0, atol=bound)
+        np.testing.assert_allclose(cut.sum(axis=1), 1, rtol=0, atol=n * eps)
+
+
 BAD = [
     ({"x": [np.nan, 1.0]}, ValueError, "x must be finite or -inf"),
     ({"x": [np.inf, 1.0]}, ValueError, "x must be finite or -inf"),
