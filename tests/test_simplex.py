@@ -492,10 +492,13 @@ def test_short_and_long_algorithms_agree(monkeypatch):
 def test_a_part_of_a_long_row_leaves_no_share_out(monkeypatch, alpha, scale):
     """A long row is cut at the threshold of every so many of its scores."""
     n = 9000 if alpha >= 2 else 140_000
-    x = np.random.default_rng(5).normal(size=(4, n)) * scale
+    x = np.random.default_rng(5).normal(size=(5, n)) * scale
     x[1] = np.sort(x[1])
     x[2, ::3] = -np.inf
     x[3, np.arange(n) % 701 > 0] = -np.inf  # and the part has no finite score but one
+    stride = 18 if n == 9000 else 65
+    others = np.arange(n) % stride > 0  # none of the part, and none has a share
+    x[4, others] = x[4, ~others].max() - 0.9 / (alpha - 1)
     for scores in (x, (x + 1e4).astype(np.float32)):
         cut = entmax(scores, alpha)
         with monkeypatch.context() as patch:
