@@ -670,14 +670,14 @@ def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | 
     few = max(_SHORT, x.size // _PART)
     if np.count_nonzero(near) > few:
         some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
-        top = some.max(axis=-1)
+        top = some.max(axis=-1).astype(np.float64)
         if top > -np.inf:
             largest = _entmax_one(some, b, tau)[1]
             with np.errstate(over="ignore"):
                 reach = tau / b * np.minimum(largest, 1) ** b
-                low = (top - reach * (1 + 1e-6)).astype(x.dtype)
-                near &= x[0] >= low
-                reach = (x.max(axis=-1) - low.astype(np.float64)) / tau * b
+                low = top - reach * (1 + 1e-6)
+                near &= x[0] >= low.astype(x.dtype)
+                reach = (x.max(axis=-1) - low) / tau * b
                 most = np.minimum(reach * (1 + 1e-6), 1) ** (1 / b)
     return np.flatnonzero(near), most
 
