@@ -261,7 +261,11 @@ class _Exp(Curve):
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
         if d.ndim > 1 or len(d) > _SHORT:
-            return matched(d, np.log(d.shape[-1] / k), 1.0)
+            n = d.shape[-1]
+            t, deviation = matched(d, np.log(n / k), 1.0, mean=1.0)
+            # Where scores lie far apart, at a distance of about 2.5 deviations / n,
+            # little of the noise's mean is left.
+            return np.fmax(t / (1 + 2.5 * deviation / n), 0)
         # The root in u itself, the greatest (k - m) / S over m < k; S holds the
         # anchor's 1, and may be infinite for other m.
         S = np.add.accumulate(np.exp(np.sort(d)), dtype=np.float64)[::-1]
@@ -302,7 +306,7 @@ class _TwoSided(Curve):
         return _exp(d)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        return matched(d, self._quantile(k, d.shape[-1]), self.spread)
+        return matched(d, self._quantile(k, d.shape[-1]), self.spread)[0]
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The step of the model ``m + P y - C / y = k``, ``y = e^(-g (t' - t))``.
@@ -784,19 +788,23 @@ def column(t: Any, v: Array) -> Any:
     return v.dtype.type(t)
 
 
-def matched(d: Array, quantile: Any, spread: float) -> Any:
-    r"""An offset from the k-th score, near that of the threshold.
+def matched(
+    d: Array, quantile: Any, spread: float, mean: float = 0.0
+) -> tuple[Any, Any]:
+    r"""An offset from the k-th score, near that of the threshold, and the deviation.
 
     The threshold is the (1 - k/n)-quantile of a random score plus noise with the
-    cdf 1 - f(-t).  Were the sum normal, and the k-th score the same quantile of the
-    scores, the two would be ``quantile * (hypot(1, r) - r)`` apart, with r the
-    scores' deviation over that of the noise, and `quantile` that of the noise alone.
+    cdf 1 - f(-t), whose mean, deviation and own quantile are given.  Were the scores,
+    the noise and their sum laws of one shape, the threshold would lie ``mean +
+    (quantile - mean) * (hypot(1, r) - r)`` above the k-th score, with r the
+    deviation of the scores over that of the noise.  *selection/threshold*.
     """
     n = d.shape[-1]
-    mean = np.add.reduce(d, axis=-1) / n
-    r = np.sqrt(np.fmax(row_dot(d, d) / n - mean * mean, 0)) / spread
-    # Infinite scores make r NaN or infinite, and the offset 0.
-    return quantile * np.fmax(1 / (r + np.hypot(r, 1)), 0)
+    centre = np.add.reduce(d, axis=-1) / n
+    deviation = np.sqrt(np.maximum(row_dot(d, d) / n - centre * centre, 0))
+    r = deviation / spread
+    # Infinite scores make r NaN or infinite: then the k-th score is all we know.
+    return mean + (quantile - mean) * np.fmax(1 / (r + np.hypot(r, 1)), 0), deviation
 
 
 def _exp(d: Array) -> Array:

@@ -540,6 +540,24 @@ def test_normal_rows_start_near_their_threshold(curve, least, monkeypatch):
     assert len(calls) <= least * len(rows) * len(budgets)
 
 
+@pytest.mark.parametrize(
+    ("curve", "least"), [("exp", 3.6), ("laplace", 2.1), ("sigmoid", 3.6)]
+)
+def test_rows_of_a_block_start_near_their_threshold(curve, least, monkeypatch):
+    cls, sizes = type(stk.curves.resolve(curve)), []
+    moments = cls.moments
+
+    def counted(self, v, *arguments):
+        sizes.append(v.size)
+        return moments(self, v, *arguments)
+
+    monkeypatch.setattr(cls, "moments", counted)
+    x = np.random.default_rng(10).normal(size=(500, 128))
+    for k in (12, 64, 100):
+        stk.soft_topk(x, k, curve)
+    assert sum(sizes) <= least * 3 * x.size
+
+
 def test_a_sample_of_a_long_row_is_a_start(monkeypatch):
     rng = np.random.default_rng(9)
     cls, sizes = type(stk.curves.SIGMOID), []

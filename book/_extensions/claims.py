@@ -170,6 +170,10 @@ class ClaimDomain(Domain):
         "check": "the notebook named as check of claim %(target)s does not check it",
     }
 
+    def get_type_name(self, kind: ObjType, primary: bool = False) -> str:
+        """What the search calls a result: a claim, not a "Claim claim"."""
+        return kind.lname
+
     def clear_doc(self, docname: str) -> None:
         """Forget what a document said."""
         for table in ("rows", "cited", "checks"):

@@ -24,8 +24,7 @@ for (const summary of all("details.hide > summary[aria-label]")) {
 // A box that scrolls sideways must be reachable by keyboard. Whether it scrolls depends
 // on its width, which changes with the window, the formulas and folded blocks.
 const BOXES =
-  "mjx-container[display], div.math, pre, .pst-scrollable-table-container, " +
-  ".claim-statement, .claim-note";
+  "mjx-container[display], .math, pre, .pst-scrollable-table-container";
 const watch = new ResizeObserver((entries) => {
   for (const { target: box } of entries) {
     const scrolls =
