@@ -117,8 +117,18 @@ class Visit:
     outside: list[str] = field(default_factory=list)
     violations: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     scheme: dict[str, str] = field(default_factory=dict)
-    overflow: dict[int, int] = field(default_factory=dict)
+    overflow: dict[tuple[str, int], int] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
+
+
+def show(page: Page, scheme: str, size: dict[str, int]) -> None:
+    """Look at a page in another scheme and width; its own scripts follow."""
+    page.set_viewport_size(size)
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function(
+        "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+    )
+    page.evaluate(TWO_FRAMES)
 
 
 def look(browser: Browser, base: str, name: str) -> Visit:
@@ -140,26 +150,21 @@ def look(browser: Browser, base: str, name: str) -> Visit:
     page.goto(base + name)
     settle(page)
     visit.facts = page.evaluate(FACTS)
-    visit.unreachable = page.evaluate(UNREACHABLE)
-    for size in SIZES:
-        page.set_viewport_size(size)
-        visit.overflow[size["width"]] = page.evaluate(
+    views = [(scheme, size) for scheme in ("light", "dark") for size in SIZES]
+    for scheme, size in views:
+        show(page, scheme, size)
+        visit.overflow[scheme, size["width"]] = page.evaluate(
             "() => document.documentElement.scrollWidth - innerWidth"
         )
+        visit.unreachable += page.evaluate(UNREACHABLE)
     page.evaluate(AXE.read_text(encoding="utf8"))
     page.evaluate(STILL)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(
-            "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
-        )
+    for scheme, size in views:
+        show(page, scheme, size)
         visit.scheme[scheme] = page.evaluate(
             "() => getComputedStyle(document.body).backgroundColor"
         )
-        for size in SIZES:
-            page.set_viewport_size(size)
-            page.evaluate(TWO_FRAMES)  # the page's own scripts follow the new width
-            visit.violations[scheme, size["width"]] = page.evaluate(AXE_RUN)
+        visit.violations[scheme, size["width"]] = page.evaluate(AXE_RUN)
     page.close()
     return visit
 
@@ -188,8 +193,8 @@ def test_page(
         assert visit.facts["mute"] == []
         assert visit.facts["broken"] == []
     with subtests.test("no width scrolls sideways"):
-        assert len(visit.overflow) == len(SIZES)
-        assert {w: extra for w, extra in visit.overflow.items() if extra > 0} == {}
+        assert len(visit.overflow) == 2 * len(SIZES)
+        assert {v: extra for v, extra in visit.overflow.items() if extra > 0} == {}
     with subtests.test("the keyboard reaches what the pointer does"):
         assert visit.unreachable == []
     with subtests.test("light and dark differ"):
