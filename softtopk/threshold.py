@@ -249,7 +249,7 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
     Solution
     """
     x, k = rows.x, rows.k
-    if len(x) == 1 and 0 < k[0] < rows.finite[0]:
+    if len(x) == 1 and 0 < k[0] < rows.finite[0]:  # without what only a batch needs
         found = Solution(np.empty_like(x), np.empty(1), np.empty(1))
         work = _work(min(x.size, _BLOCK // x.itemsize), x.dtype)
         found.anchor[0], found.offset[0] = _solve_part(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
+from small_book import checking_notebook, run_sphinx
 
 EXTENSIONS = Path(__file__).resolve().parents[1] / "book" / "_extensions"
 sys.path.insert(0, str(EXTENSIONS))
@@ -100,45 +97,23 @@ def build(
     """Write and build a book; what is on disk already stays for Sphinx to reuse."""
     source = folder / "source"
     (source / "part").mkdir(parents=True, exist_ok=True)
-    notebook = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_markdown_cell(chapter, id="a"),
-            nbformat.v4.new_code_cell(check, metadata={"tags": list(tags)}, id="b"),
-        ],
-        metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3"},
-            "language_info": {"name": "python"},
-        },
-    )
+    notebook = checking_notebook(chapter, check, tags)
     for path, text in (
         (source / "claims.yml", ledger),
         (source / "index.md", index),
-        (source / "part" / "chapter.ipynb", nbformat.writes(notebook)),
+        (source / "part" / "chapter.ipynb", notebook),
     ):
         if not path.exists() or path.read_text(encoding="utf8") != text:
             path.write_text(text, encoding="utf8")
-    warnings = io.StringIO()
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            srcdir=source,
-            confdir=None,
-            outdir=folder / "html",
-            doctreedir=folder / "doctrees",
-            buildername="html",
-            status=None,
-            warning=warnings,
-            confoverrides={
-                "extensions": ["myst_nb", "claims", "mathematics"],
-                "claims_file": "claims.yml",
-                "nb_execution_mode": "off",
-                "myst_enable_extensions": ["dollarmath"],
-                "nitpicky": True,
-                "html_theme": "basic",
-            },
-        )
-        app.build()
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
-    return Book(folder, plain)
+    settings = {
+        "extensions": ["myst_nb", "claims", "mathematics"],
+        "claims_file": "claims.yml",
+        "nb_execution_mode": "off",
+        "myst_enable_extensions": ["dollarmath"],
+        "nitpicky": True,
+        "html_theme": "basic",
+    }
+    return Book(folder, run_sphinx(source, folder / "html", settings))
 
 
 @pytest.fixture(scope="module")

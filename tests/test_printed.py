@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
+from small_book import checking_notebook, run_sphinx
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
@@ -94,49 +91,29 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The LaTeX of the book."""
     folder = tmp_path_factory.mktemp("printed")
     check = 'with verify.claim("A1", "holds"):\n    assert total == k'
-    notebook = nbformat.v4.new_notebook(
-        cells=[
-            nbformat.v4.new_markdown_cell(TEXT, id="a"),
-            nbformat.v4.new_code_cell(check, metadata={"tags": ["claim-A1"]}, id="b"),
-        ],
-        metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3"},
-            "language_info": {"name": "python"},
-        },
-    )
+    notebook = checking_notebook(TEXT, check, ("claim-A1",))
     (folder / "index.md").write_text(INDEX)
-    (folder / "chapter.ipynb").write_text(nbformat.writes(notebook))
+    (folder / "chapter.ipynb").write_text(notebook)
     (folder / "claims.yml").write_text(LEDGER)
-    warnings = io.StringIO()
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            srcdir=folder,
-            confdir=None,
-            outdir=folder / "latex",
-            doctreedir=folder / "doctrees",
-            buildername="latex",
-            status=None,
-            warning=warnings,
-            confoverrides={
-                "extensions": [
-                    "myst_nb",
-                    "sphinx_proof",
-                    "sphinx_exercise",
-                    "sphinx_jupyterbook_latex",
-                    "claims",
-                    "printed",
-                    "publish",
-                ],
-                "jblatex_captions_to_parts": True,
-                "claims_file": "claims.yml",
-                "publish_site": "https://example.org",
-                "nb_execution_mode": "off",
-                "myst_enable_extensions": ["dollarmath"],
-                "latex_documents": [("index", "book.tex", "Book", "Author", "manual")],
-            },
-        )
-        app.build()
-    assert "WARNING" not in warnings.getvalue()
+    settings = {
+        "extensions": [
+            "myst_nb",
+            "sphinx_proof",
+            "sphinx_exercise",
+            "sphinx_jupyterbook_latex",
+            "claims",
+            "printed",
+            "publish",
+        ],
+        "jblatex_captions_to_parts": True,
+        "claims_file": "claims.yml",
+        "publish_site": "https://example.org",
+        "nb_execution_mode": "off",
+        "myst_enable_extensions": ["dollarmath"],
+        "latex_documents": [("index", "book.tex", "Book", "Author", "manual")],
+    }
+    warnings = run_sphinx(folder, folder / "latex", settings)
+    assert "WARNING" not in warnings
     return (folder / "latex" / "book.tex").read_text(encoding="utf8")
 
 

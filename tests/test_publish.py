@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import io
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -14,10 +13,9 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from docutils import nodes
-from sphinx.application import Sphinx
+from small_book import run_sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
-from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
@@ -95,27 +93,15 @@ def build(folder: Path, **settings: str) -> Site:
     (source / "index.md").write_text(INDEX)
     (source / "part" / "chapter.md").write_text(CHAPTER)
     (source / "dot.png").write_bytes(DOT)
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            srcdir=source,
-            confdir=None,
-            outdir=folder / "html",
-            doctreedir=folder / "doctrees",
-            buildername="html",
-            status=None,
-            warning=io.StringIO(),
-            freshenv=True,
-            confoverrides={
-                "extensions": ["myst_nb", "sphinx.ext.githubpages", "publish"],
-                "html_title": "The book",
-                "myst_enable_extensions": ["dollarmath"],
-                "html_theme": "sphinx_book_theme",
-                "html_theme_options": {"navbar_persistent": []},
-                "templates_path": [str(ROOT / "book" / "_templates")],
-            }
-            | settings,
-        )
-        app.build()
+    common = {
+        "extensions": ["myst_nb", "sphinx.ext.githubpages", "publish"],
+        "html_title": "The book",
+        "myst_enable_extensions": ["dollarmath"],
+        "html_theme": "sphinx_book_theme",
+        "html_theme_options": {"navbar_persistent": []},
+        "templates_path": [str(ROOT / "book" / "_templates")],
+    }
+    run_sphinx(source, folder / "html", common | settings, freshenv=True)
     return Site(folder / "html")
 
 

@@ -519,9 +519,9 @@ def test_few_evaluations_are_enough(curve, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("curve", "least"), [("exp", 1), ("laplace", 1.5), ("sigmoid", 3.5)]
+    ("curve", "most"), [("exp", 1), ("laplace", 1.5), ("sigmoid", 3.5)]
 )
-def test_normal_rows_start_near_their_threshold(curve, least, monkeypatch):
+def test_normal_rows_start_near_their_threshold(curve, most, monkeypatch):
     """On average; with no step to begin with, or none to end with, it is one more."""
     rng = np.random.default_rng(7)
     cls, calls = type(stk.curves.resolve(curve)), []
@@ -537,13 +537,13 @@ def test_normal_rows_start_near_their_threshold(curve, least, monkeypatch):
     for x in rows:
         for share in budgets:
             stk.soft_topk(x, share * len(x), curve)
-    assert len(calls) <= least * len(rows) * len(budgets)
+    assert len(calls) <= most * len(rows) * len(budgets)
 
 
 @pytest.mark.parametrize(
-    ("curve", "least"), [("exp", 3.6), ("laplace", 2.1), ("sigmoid", 3.6)]
+    ("curve", "most"), [("exp", 3.6), ("laplace", 2.1), ("sigmoid", 3.6)]
 )
-def test_rows_of_a_block_start_near_their_threshold(curve, least, monkeypatch):
+def test_rows_of_a_block_start_near_their_threshold(curve, most, monkeypatch):
     cls, sizes = type(stk.curves.resolve(curve)), []
     moments = cls.moments
 
@@ -555,7 +555,7 @@ def test_rows_of_a_block_start_near_their_threshold(curve, least, monkeypatch):
     x = np.random.default_rng(10).normal(size=(500, 128))
     for k in (12, 64, 100):
         stk.soft_topk(x, k, curve)
-    assert sum(sizes) <= least * 3 * x.size
+    assert sum(sizes) <= most * 3 * x.size
 
 
 def test_a_sample_of_a_long_row_is_a_start(monkeypatch):
