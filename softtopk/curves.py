@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, as_real, row_dot
+from ._arrays import WHOLE, Array, as_real, row_dot
 
 __all__ = [
     "CLIP",
@@ -78,6 +78,9 @@ class Curve:
     origin : float
         Where the solver counts offsets from.  At the end of the support where f
         reaches 0, small shares keep their digits.
+    noise : (float, float) or None
+        Mean and standard deviation of the law with cdf 1 - f(-t), if known.  The
+        solver then starts near the threshold.
 
     Examples
     --------
@@ -99,6 +102,7 @@ class Curve:
     name: str = "user"
     support: tuple[float, float] = (-math.inf, math.inf)
     origin: float = 0.0
+    noise: tuple[float, float] | None = None
 
     def value(self, t: ArrayLike) -> Array:
         """f(t)."""
@@ -160,8 +164,11 @@ class Curve:
     # the sought offset in the same units, p = f(d - t + origin): one for each line, or
     # one number for all.
 
-    # Whether t >= 0 and what an entry up to the anchor adds to the moments is fixed.
+    # Whether, counted from the k-th score, t >= 0 and what an entry up to that score
+    # adds to the moments is fixed.
     monotone: ClassVar[bool] = False
+    # Whether any number near the threshold serves as the anchor.
+    free: ClassVar[bool] = False
     tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
         np.dtype(np.float64): 2.0**-49,
         np.dtype(np.float32): 2.0**-20,
@@ -172,8 +179,25 @@ class Curve:
         return d
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        """The t to begin with, from a guess."""
-        return t
+        """The t to begin with, from one that centres the support on the k-th score."""
+        if self.noise is None:
+            return t
+        mean, spread = self.noise
+        quantile = self._quantile(k, d.shape[-1])
+        return t + self.centre + matched(d, quantile, mean, spread)[0]
+
+    @property
+    def centre(self) -> float:
+        """The middle of the support, or its only end, or 0."""
+        low, high = self.support
+        if math.isfinite(low) and math.isfinite(high):
+            return 0.5 * low + 0.5 * high
+        end = high if math.isfinite(high) else low
+        return end if math.isfinite(end) else 0.0
+
+    def _quantile(self, k: Any, n: int) -> Any:
+        """The (1 - k/n)-quantile of the noise."""
+        return -self.inverse(k / n)
 
     def moments(self, v: Array, t: Any, work: Room) -> Moments:
         """Sums over each row of v = prepare(d): (m, P, C, W).
@@ -254,7 +278,9 @@ class _Exp(Curve):
     # K-th largest score, so t >= 0 and only what exceeds it can saturate.
 
     monotone = True
+    free = True
     exact = True
+    noise = (1.0, 1.0)
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
@@ -262,7 +288,7 @@ class _Exp(Curve):
     def start(self, d: Array, k: Any, t: Any) -> Any:
         if d.ndim > 1 or len(d) > _SHORT:
             n = d.shape[-1]
-            t, deviation = matched(d, np.log(n / k), 1.0, mean=1.0)
+            t, deviation = matched(d, np.log(n / k), *self.noise)
             # Where scores lie far apart, at a distance of about 2.5 deviations / n,
             # little of the noise's mean is left.
             return np.fmax(t / (1 + 2.5 * deviation / n), 0)
@@ -279,34 +305,27 @@ class _Exp(Curve):
     def moments(self, v: Array, t: Any, work: Room) -> Moments:
         low = np.less_equal(v, column(np.exp(t), v), out=work[0])
         S = row_dot(v, low)
-        return v.shape[-1] - row_dot(low, low), S, S, S
+        return v.shape[-1] - row_dot(low, low, WHOLE), S, S, S
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, _ = moments
-        return m - k + S * np.exp(-t), np.log(np.maximum(S / (k - m), 1.0))
+        return m - k + S * np.exp(-t), np.log(S / (k - m))
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
         v *= column(np.exp(-t), v)
-        return np.minimum(v, 1, out=v)
+        return v.clip(0, 1, out=v)
 
 
 class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
-    spread: ClassVar[float]  # the standard deviation of the law with cdf f
-
-    def _quantile(self, k: Any, n: int) -> Any:
-        """Minus the inverse of k / n."""
-        raise NotImplementedError
+    free = True
 
     def complement(self, t: ArrayLike) -> Array:
         return self.value(-as_real(t, "t"))
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
-
-    def start(self, d: Array, k: Any, t: Any) -> Any:
-        return matched(d, self._quantile(k, d.shape[-1]), self.spread)[0]
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         """The step of the model ``m + P y - C / y = k``, ``y = e^(-g (t' - t))``.
@@ -327,7 +346,7 @@ class _TwoSided(Curve):
 class _Laplace(_TwoSided):
     name = "laplace"
     exact = True
-    spread = math.sqrt(2)
+    noise = (0.0, math.sqrt(2))
 
     def _quantile(self, k: Any, n: int) -> Any:
         return np.copysign(np.log(0.5 * n / np.minimum(k, n - k)), 0.5 * n - k)
@@ -367,7 +386,7 @@ class _Laplace(_TwoSided):
         P = row_dot(v, side) / (2 * s)
         np.subtract(1, side, out=side)
         C = row_dot(np.divide(1, v, out=inverse), side) * (s / 2)
-        return row_dot(side, side), P, C, P + C
+        return row_dot(side, side, WHOLE), P, C, P + C
 
     def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
         return (v >= column(np.exp(t), v),)
@@ -377,14 +396,14 @@ class _Laplace(_TwoSided):
         upper = column(0.5 * np.exp(t), v)
         upper = np.divide(upper, v, out=work[0])
         np.subtract(1, upper, out=upper)
-        np.maximum(upper, 0.5, out=upper)
+        upper.clip(0.5, 1, out=upper)
         v *= half
         return np.minimum(v, upper, out=v)
 
 
 class _Sigmoid(_TwoSided):
     name = "sigmoid"
-    spread = math.pi / math.sqrt(3)
+    noise = (0.0, math.pi / math.sqrt(3))
     # The model of `advance` is of third order here: the step after one of this size
     # is below the last bit.
     tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
@@ -427,13 +446,13 @@ class _Sigmoid(_TwoSided):
     def moments(self, v: Array, t: Any, work: Room) -> Moments:
         s = column(np.exp(t), v)
         q, side = work
-        np.minimum(v, s, out=q)
+        _least(v, s, q)
         q /= np.add(v, s, out=side)
         np.greater_equal(v, s, out=side)
-        C, m = row_dot(q, side), row_dot(side, side)
+        C, m = row_dot(q, side), row_dot(side, side, WHOLE)
         np.subtract(1, side, out=side)
         P = row_dot(q, side)
-        return m, P, C, P + C - row_dot(q, q)
+        return m, P, C, P + C - row_dot(q, q, WHOLE)
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
         # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
@@ -445,7 +464,9 @@ class _Sigmoid(_TwoSided):
 class _Clip(Curve):
     name = "clip"
     support = (0.0, 1.0)
+    free = True
     exact = True
+    noise = (-0.5, 1 / math.sqrt(12))
 
     def value(self, t: ArrayLike) -> Array:
         return np.clip(as_real(t, "t"), 0, 1)
@@ -470,6 +491,9 @@ class _Clip(Curve):
     def regulariser(self, p: ArrayLike) -> Array:
         return 0.5 * np.square(_as_share(p))
 
+    def _quantile(self, k: Any, n: int) -> Any:
+        return -k / n
+
     # Between two breakpoints the excess is linear in t.  m counts the entries past
     # either end of the slope; P sums the shares below 1, and the ones stand for C.
 
@@ -477,10 +501,12 @@ class _Clip(Curve):
         share, bound = work
         np.subtract(v, column(t, v), out=share)
         share.clip(0, 1, out=share)
-        ones = np.add.reduce(np.floor(share, out=bound), axis=-1)
+        np.floor(share, out=bound)
+        ones = row_dot(bound, bound, WHOLE)
         share -= bound
         P = np.add.reduce(share, axis=-1)
-        W = np.add.reduce(np.ceil(share, out=bound), axis=-1)
+        np.ceil(share, out=bound)
+        W = row_dot(bound, bound, WHOLE)
         return W + 2 * ones, P, ones, W
 
     def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
@@ -497,6 +523,7 @@ class _Triangular(Curve):
     name = "triangular"
     support = (-1.0, 1.0)
     origin = -1.0
+    noise = (0.0, 1 / math.sqrt(6))
 
     def value(self, t: ArrayLike) -> Array:
         t = as_real(t, "t")
@@ -536,7 +563,7 @@ class _Triangular(Curve):
         slope = np.maximum(np.minimum(z, 2 - z), 0)
         q = 0.5 * np.square(slope)
         P, C = row_dot(q, 1 - high), row_dot(q, high)
-        return row_dot(high, high), P, C, slope.sum(axis=-1)
+        return row_dot(high, high, WHOLE), P, C, slope.sum(axis=-1)
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
         v -= column(t, v)
@@ -547,12 +574,18 @@ class _Triangular(Curve):
 class Entmax(Curve):
     r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
 
+    free = True
+
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
         self.name = f"entmax({alpha:g})"
-        self._b = alpha - 1
-        self.support = (-1 / self._b, 0.0)
-        self.origin = self.support[0]
+        self._b = b = alpha - 1
+        self.support = (-1 / b, 0.0)
+        # Where the slope starts with a kink or a vertical tangent, count from there.
+        self._steep = b >= 0.5
+        self.origin = self.support[0] if self._steep else 0.0
+        self._top = 1.0 if self._steep else 0.0  # 1 + b t at the other end, or b t
+        self.noise = (1 / alpha, 1 / (alpha * math.sqrt(1 + 2 * b)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entmax) and other.alpha == self.alpha
@@ -560,12 +593,17 @@ class Entmax(Curve):
     def __hash__(self) -> int:
         return hash((Entmax, self.alpha))
 
-    def _base(self, t: ArrayLike) -> Array:
-        """1 + b t within [0, 1]."""
-        return np.clip(1 + self._b * as_real(t, "t"), 0, 1)
+    def _raised(self, t: ArrayLike, exponent: float) -> Array:
+        """[1 + b t]_+ ** exponent, at most 1."""
+        z = np.clip(self._b * as_real(t, "t"), -1, 0)
+        if self._steep:
+            return _power(1 + z, exponent)
+        # 1 + b t would lose the digits that a large exponent needs.
+        with np.errstate(divide="ignore"):
+            return np.exp(exponent * np.log1p(z))
 
     def value(self, t: ArrayLike) -> Array:
-        return _power(self._base(t), 1 / self._b)
+        return self._raised(t, 1 / self._b)
 
     def complement(self, t: ArrayLike) -> Array:
         with np.errstate(divide="ignore"):
@@ -575,7 +613,7 @@ class Entmax(Curve):
     def slope(self, t: ArrayLike) -> Array:
         t = as_real(t, "t")
         inner = (t > self.support[0]) & (t <= 0)
-        return np.where(inner, _power(self._base(t), 1 / self._b - 1), 0)
+        return np.where(inner, self._raised(t, 1 / self._b - 1), 0)
 
     def inverse(self, p: ArrayLike) -> Array:
         with np.errstate(divide="ignore"):
@@ -587,7 +625,7 @@ class Entmax(Curve):
 
     def potential(self, t: ArrayLike) -> Array:
         rest = np.maximum(as_real(t, "t"), 0)
-        return _power(self._base(t), 1 / self._b + 1) / self.alpha + rest
+        return self._raised(t, 1 / self._b + 1) / self.alpha + rest
 
     def regulariser(self, p: ArrayLike) -> Array:
         p = _as_share(p)
@@ -597,31 +635,41 @@ class Entmax(Curve):
     # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
 
     def moments(self, v: Array, t: Any, work: Room) -> Moments:
-        base = self._rise(v, t, work[0])
-        low = np.less_equal(base, 1, out=work[1])
-        base *= low
-        S = _power(base, 1 / self._b)
+        rise, low = self._rise(v, t, work[0]), work[1]
+        np.less_equal(rise, self._top, out=low)
+        p = self._shares(rise)
         if self._b == 0.5:
-            W = base.sum(axis=-1)
+            W = row_dot(rise, low)
         else:
-            W = np.divide(S, base, out=base, where=base > 0).sum(axis=-1)
-        S = S.sum(axis=-1)
-        return v.shape[-1] - row_dot(low, low), S, S, W
+            base = np.add(rise, 1 - self._top, out=rise)
+            W = row_dot(np.divide(p, base, out=base, where=base > 0), low)
+        S = row_dot(p, low)
+        return v.shape[-1] - row_dot(low, low, WHOLE), S, S, W
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, W = moments
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
-        return m - k + S, t + gap * S / W
+        # Shares that vanish in rounding only do not make a plateau.
+        tiny = np.finfo(np.float64).tiny
+        return m - k + np.maximum(S, tiny), t + gap * S / W
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
-        base = self._rise(v, t, v)
-        return _power(np.minimum(base, 1, out=base), 1 / self._b)
+        return self._shares(self._rise(v, t, v))
 
     def _rise(self, d: Array, t: Any, out: Array) -> Array:
-        """1 + b (d - t + origin), from 0 to 2."""
-        base = np.subtract(d, column(t, d), out=out)
-        base *= self._b
-        return np.clip(base, 0, 2, out=base)
+        """b (d - t): what shares are powers of, less 1 unless the slope is steep."""
+        rise = np.subtract(d, column(t, d), out=out)
+        rise *= self._b
+        return rise
+
+    def _shares(self, rise: Array) -> Array:
+        """The shares; leaves in `rise` what it is within the support."""
+        rise.clip(self._top - 1, self._top, out=rise)
+        if self._steep:
+            return _power(rise, 1 / self._b)
+        p = np.log1p(rise)
+        p /= self._b
+        return np.exp(p, out=p)
 
 
 class _Reflected(Curve):
@@ -788,20 +836,26 @@ def column(t: Any, v: Array) -> Any:
     return v.dtype.type(t)
 
 
-def matched(
-    d: Array, quantile: Any, spread: float, mean: float = 0.0
-) -> tuple[Any, Any]:
+def _least(v: Array, bound: Any, out: Array) -> Array:
+    """np.minimum of positive values and a bound, or one for each line."""
+    # NumPy's minimum of an array and a mere number takes up to four times as long.
+    if isinstance(bound, np.ndarray):
+        return np.minimum(v, bound, out=out)
+    return v.clip(0, bound, out=out)
+
+
+def matched(d: Array, quantile: Any, mean: float, spread: float) -> tuple[Any, Any]:
     r"""An offset from the k-th score, near that of the threshold, and the deviation.
 
     The threshold is the (1 - k/n)-quantile of a random score plus noise with the
-    cdf 1 - f(-t), whose mean, deviation and own quantile are given.  Were the scores,
+    cdf 1 - f(-t), whose own quantile, mean and deviation are given.  Were the scores,
     the noise and their sum laws of one shape, the threshold would lie ``mean +
     (quantile - mean) * (hypot(1, r) - r)`` above the k-th score, with r the
     deviation of the scores over that of the noise.  *selection/threshold*.
     """
     n = d.shape[-1]
     centre = np.add.reduce(d, axis=-1) / n
-    deviation = np.sqrt(np.maximum(row_dot(d, d) / n - centre * centre, 0))
+    deviation = np.sqrt(np.maximum(row_dot(d, d, WHOLE) / n - centre * centre, 0))
     r = deviation / spread
     # Infinite scores make r NaN or infinite: then the k-th score is all we know.
     return mean + (quantile - mean) * np.fmax(1 / (r + np.hypot(r, 1)), 0), deviation

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import PIECE, Array, Rows, as_rows, check_temperature, row_dot
+from ._arrays import WHOLE, Array, Rows, as_rows, check_temperature, row_dot
 from .curves import Curve, Moments, Room, column, resolve
 from .linearize import Linearization, differentiable
 
@@ -43,6 +43,7 @@ _LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _FEW = 8  # the solver looks at the top alone up to this fraction of a row
 _VERY_LONG_ROW = 1 << 17  # entries from which on the sample's own threshold pays
 _SAMPLE = 1024  # entries that give the offset to start from
+_NEAR = 8.0  # temperatures within which any score is a place to count from
 _CROSSED = 2  # with more entries to be expected in a step, some will be there
 _LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
@@ -284,7 +285,7 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     most = _BLOCK // x.itemsize
-    step = 1 if n > PIECE else max(1, min(R, most // n))
+    step = 1 if n > WHOLE else max(1, min(R, most // n))
     work = _work(min(step * n, most), x.dtype)
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
@@ -299,15 +300,18 @@ def _solve_part(
 ) -> tuple[Number, Number]:
     """Anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``; fills p.
 
-    All is done in the memory of p and work: fresh memory costs more than a pass.  A
-    long row starts from the offset that a sample of its entries asks for.
+    All is done in the memory of p and work: fresh memory costs more than a pass.
     """
-    n = x.shape[-1]
+    n, single = x.shape[-1], x.ndim == 1
+    if single and curve.free:
+        found = _solve_from_sample(curve, x, k, tau, p, work)
+        if found is not None:
+            return found
     zero, one = map(math.isfinite, curve.support)
     pair = order_pair(x, k, p, one and not zero)
     anchor = _anchor(curve, *pair)
-    few = curve.monotone and n > PIECE and _FEW * k <= n
-    if few:
+    top = None
+    if curve.monotone and n > WHOLE and _FEW * k <= n:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
     d = _divide(np.subtract(x, column(anchor, x), out=p), tau)
 
@@ -321,25 +325,64 @@ def _solve_part(
     def bracket() -> tuple[Number, Number]:
         return _bracket(curve, *ends(), k, n)
 
-    t = _start(curve, ends) + (np.zeros(len(x)) if x.ndim > 1 else np.float64(0))
-    single = x.ndim == 1
-    if not few:  # whose steps cost little
-        t = _guess(curve, d, k, t, bracket, work) if single else curve.start(d, k, t)
+    t, settled = _start(curve, ends)
+    if single:
+        t = np.float64(t)
+        if top is None and not settled:  # steps on a few cost little
+            t = _guess(curve, d, k, t, bracket, work)
+    else:
+        t = np.where(settled, t, curve.start(d, k, t + np.zeros(len(x))))
     v = curve.prepare(d)
     if v is not p:
         p[...] = v
     sums = _Sums(curve, p, work)
-    if few:
-        t = _root(curve, _Narrowed(sums, top, work), k, t, bracket, x.dtype)
-    elif single:
+    if not single:
+        t = _roots(curve, p, k, t, settled, bracket, work)
+    elif top is not None:
+        few, whole = _Sums(curve, top, work), sums(t)
+        narrowed = _Narrowed(few, np.subtract(whole, few(t), dtype=np.float64))
+        t = _root(curve, narrowed, k, curve.advance(t, whole, k)[1], bracket, x.dtype)
+    elif one and zero and n > WHOLE and not settled:
+        t = _root_within(curve, sums, p, k, t, ends(), bracket, work)
+    elif not settled:
         t = _root(curve, sums, k, t, bracket, x.dtype)
-    else:
-        t = _roots(curve, p, k, t, bracket, work)
-    for part, room in sums.parts:
-        shares = curve.select(part, t, room)
-        if shares is not part:
-            part[...] = shares
+    sums.select(t)
     return anchor, t - curve.origin
+
+
+def _solve_from_sample(
+    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Room
+) -> tuple[Number, Number] | None:
+    """`_solve_part` for a long row of scores that lie near each other, else None.
+
+    The k-th score takes longer than an evaluation, and all it serves for is to count
+    from it: the threshold may be log(n) temperatures away, or as far as the support is
+    wide.  The k-th score of a sample does as well, if the threshold turns out to be
+    hardly farther from it.
+    """
+    n = x.size
+    low, high = curve.support
+    if n < _LONG_ROW or (_extreme(k, n) and min(-low, high) < math.inf):
+        return None
+    anchor, sample, part = _sample(x, k)
+    _divide(sample, tau)
+    if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
+        return None
+    t = np.float64(curve.origin - curve.centre)
+    t = _sampled_start(curve, sample, part, t, None, n, work)
+    curve.prepare(_divide(np.subtract(x, anchor, out=p), tau))
+    sums = _Sums(curve, p, work)
+    t = _root(curve, sums, k, t, None, x.dtype)
+    offset, width = t - curve.origin, high - low
+    if not abs(offset) <= min(math.log(n), 1 + width):
+        return None
+    if width < math.inf:
+        # Without a share between 0 and 1 the threshold may be one of many.
+        inner = np.abs(sample - offset - curve.centre) < 0.49 * width
+        if np.count_nonzero(inner) == 0:
+            return None
+    sums.select(t)
+    return anchor, offset
 
 
 def order_pair(
@@ -410,18 +453,20 @@ def _bracket(
     return low, high
 
 
-def _start(curve: Curve, ends: Callable[[], tuple[Number, Number]]) -> Number:
-    """An offset to start from.
+def _start(
+    curve: Curve, ends: Callable[[], tuple[Number, Number]]
+) -> tuple[Number, Any]:
+    """An offset to start from, and whether it is the threshold.
 
     If the curve reaches 0 and 1 it splits the gap between the K-th and J-th entry of
-    d evenly, so that on a plateau the threshold is the middle of its interval.
+    d evenly, so that on a plateau it is the middle of the interval of thresholds.
     """
     low, high = curve.support
-    if math.isfinite(low) and math.isfinite(high):
-        above, below = ends()
-        return 0.5 * above + 0.5 * below - 0.5 * (low + high) + curve.origin
-    end = high if math.isfinite(high) else low
-    return curve.origin - (end if math.isfinite(end) else 0.0)
+    t = curve.origin - curve.centre
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return t, False
+    above, below = ends()
+    return t + 0.5 * above + 0.5 * below, above - below >= high - low
 
 
 def _guess(
@@ -429,22 +474,51 @@ def _guess(
 ) -> Number:
     """The offset to start a row from: if it is long, that of a sample of it.
 
-    The sample counts from its own score at the anchor's place.  What that one misses,
-    its threshold misses alike.
+    The sample counts from its own k-th score.  What that one misses, its threshold
+    misses alike.
     """
-    n = len(d)
-    stride = n // _SAMPLE
-    if n < _LONG_ROW or min(k, n - k) <= 2 * stride:
+    n = d.size
+    if n < _LONG_ROW or _extreme(k, n):
         return curve.start(d, k, t)
-    sample = d[::stride].copy()
-    k = k * (len(sample) / n)
-    place = len(sample) - math.ceil(k)
-    sample -= np.partition(sample, place)[place]
+    _, sample, part = _sample(d, k)
+    return _sampled_start(curve, sample, part, t, bracket, n, work)
+
+
+def _extreme(k: Number, n: int) -> bool:
+    """Whether so few are to be selected, or left, that a sample has hardly any."""
+    return bool(min(k, n - k) <= 2 * (n // _SAMPLE))
+
+
+def _sample(row: Array, k: Number) -> tuple[Number, Array, Number]:
+    """A number near the k-th score, a sample counted from there, and its budget."""
+    stride = row.size // _SAMPLE
+    sample = row[::stride].copy()
+    part = k * (sample.size / row.size)
+    if not _extreme(k, row.size):
+        place = sample.size - math.ceil(part)
+        sample.partition(place)
+        anchor = sample[place]
+    else:
+        anchor = (np.maximum if 2 * k < row.size else np.minimum).reduce(row)
+    sample -= anchor
+    return anchor, sample, part
+
+
+def _sampled_start(
+    curve: Curve,
+    sample: Array,
+    k: Number,
+    t: Number,
+    bracket: Bracket | None,
+    n: int,
+    work: Room,
+) -> Number:
+    """The offset that a sample of a row of n entries asks for."""
     t = curve.start(sample, k, t)
     if curve.monotone or n < _VERY_LONG_ROW:
         return t
     sums = _Sums(curve, curve.prepare(sample), work)
-    return _root(curve, sums, k, t, bracket, d.dtype)
+    return _root(curve, sums, k, t, bracket, sample.dtype)
 
 
 def _root(
@@ -452,16 +526,19 @@ def _root(
     sums: _Sums | _Narrowed,
     k: Number,
     t: Number,
-    bracket: Bracket,
+    bracket: Bracket | None,
     dtype: Any,
+    low: Number = -np.inf,
+    high: Number = np.inf,
 ) -> Number:
     """The offset of one row from the start t: the curve's steps inside a bracket.
 
     The order statistics give the bracket when a step is long, or leads out of the
     bracket that the excess at earlier offsets gives, or does not halve the excess.
+    Without `bracket` the offset is NaN then.
     """
     tolerance = curve.tolerance[dtype]
-    low, high, before = -np.inf, np.inf, np.inf
+    before = np.inf
     for count in range(_LIMIT):
         moments = sums(t)
         excess, step = curve.advance(t, moments, k)
@@ -477,6 +554,8 @@ def _root(
         before = abs(excess)
         halve = slow or not low < step < high
         if high - low == np.inf and (halve or move > _LONG):
+            if bracket is None:
+                return np.nan
             least, most = bracket()
             low, high = max(low, least), min(high, most)
             halve = slow or not low < step < high
@@ -490,14 +569,50 @@ def _root(
     return t
 
 
+def _root_within(
+    curve: Curve,
+    sums: _Sums,
+    d: Array,
+    k: Number,
+    t: Number,
+    ends: tuple[Number, Number],
+    bracket: Bracket,
+    work: Room,
+) -> Number:
+    """`_root` for a curve that reaches 0 and 1, from the entries whose shares may vary.
+
+    The threshold has the K-th entry above the lower end of the support and the J-th
+    below the upper one.  What lies by the width of the support lower has no share,
+    and what lies as much higher has a whole one.
+    """
+    low, high = curve.support
+    reach = 1.25 * (high - low)  # more than the width, for rounding
+    above, below = ends[0] + reach, ends[1] - reach
+    near = (d > below) & (d < above)
+    if _FEW * np.count_nonzero(near) > d.size:
+        return _root(curve, sums, k, t, bracket, d.dtype)
+    least, most = below - low + curve.origin, above - high + curve.origin
+    few, whole = d[near], np.full(1, above, d.dtype)
+    one = curve.moments(whole, least, (np.empty_like(whole), np.empty_like(whole)))
+    others = np.count_nonzero(d >= above) * np.array(one, np.float64)
+    narrowed = _Narrowed(_Sums(curve, few, work), others)
+    return _root(curve, narrowed, k, t, bracket, d.dtype, least, most)
+
+
 def _roots(
-    curve: Curve, v: Array, k: Array, t: Array, bracket: Bracket, work: Room
+    curve: Curve,
+    v: Array,
+    k: Array,
+    t: Array,
+    settled: Any,
+    bracket: Bracket,
+    work: Room,
 ) -> Array:
     """The offsets of the rows of a block, as `_root` finds them one by one."""
     tolerance = curve.tolerance[v.dtype]
     found, row = t, np.arange(len(v))
     low, high = np.full(len(v), -np.inf), np.full(len(v), np.inf)
-    before, done = high, np.zeros(len(v), bool)
+    before, done = high, np.zeros(len(v), bool) | settled
     bounds, sums = None, _Sums(curve, v, work)
     for count in range(_LIMIT):
         moments = sums(t)
@@ -549,22 +664,25 @@ def _steady(move: Number, moments: Moments) -> Any:
 
 
 class _Sums:
-    """The curve's sums over each row; those of a long row are added line by line."""
+    """The curve's sums over each row; a long one comes in parts for the cache."""
 
     def __init__(self, curve: Curve, v: Array, work: Room) -> None:
         self.curve = curve
-        self._whole = v.shape[-1] <= PIECE
         self.parts = [(part, _room(part, work)) for part in _parts(v)]
 
+    def select(self, t: Number) -> None:
+        """Put the shares in the place of v."""
+        for part, room in self.parts:
+            shares = self.curve.select(part, t, room)
+            if shares is not part:
+                part[...] = shares
+
     def __call__(self, t: Number) -> Moments:
-        if self._whole:
+        if len(self.parts) == 1:
             part, room = self.parts[0]
             return self.curve.moments(part, t, room)
-        total: Any = 0.0
-        for part, room in self.parts:
-            lines = np.array(self.curve.moments(part, t, room))
-            total = total + lines.sum(axis=-1, dtype=np.float64)
-        m, P, C, W = total
+        moments = (self.curve.moments(part, t, room) for part, room in self.parts)
+        m, P, C, W = np.array(list(moments)).sum(axis=0, dtype=np.float64)
         return m, P, C, W
 
     def count(self, t: Number) -> Number:
@@ -575,16 +693,16 @@ class _Sums:
         if not isinstance(t, np.ndarray):
             return sum(map(np.count_nonzero, masks))
         dtype = self.parts[0][0].dtype  # np.count_nonzero is slower along an axis
-        return sum(row_dot(high, high) for high in (m.astype(dtype) for m in masks))
+        return sum(
+            row_dot(high, high, WHOLE) for high in (m.astype(dtype) for m in masks)
+        )
 
 
 class _Narrowed:
     """The same sums from those over a few entries, if the others' never change."""
 
-    def __init__(self, sums: _Sums, top: Array, work: Room) -> None:
-        zero = np.float64(0.0)
-        self._few = _Sums(sums.curve, top, work)
-        self._others = np.subtract(sums(zero), self._few(zero), dtype=np.float64)
+    def __init__(self, few: _Sums, others: Array) -> None:
+        self._few, self._others = few, others
 
     def __call__(self, t: Number) -> Moments:
         m, P, C, W = self._others + self._few(t)
@@ -596,18 +714,11 @@ class _Narrowed:
 
 
 def _parts(v: Array) -> list[Array]:
-    """Views of v: all of it, or a long row in blocks of lines to be summed at once."""
-    n = v.shape[-1]
-    if n <= PIECE:
+    """Views of v: all of it, or parts of a long row."""
+    step = _BLOCK // v.itemsize
+    if v.size <= step or v.ndim > 1:
         return [v]
-    least = -(-n // PIECE)
-    # Lines of equal length leave no rest, if n has a divisor that allows them.
-    count = next((i for i in range(least, 2 * least) if n % i == 0), least)
-    full = n - n % count
-    lines = v[:full].reshape(count, -1)
-    step = max(1, _BLOCK // lines[0].nbytes)
-    parts = [lines[i : i + step] for i in range(0, count, step)]
-    return parts if full == n else [*parts, v[None, full:]]
+    return [v[i : i + step] for i in range(0, v.size, step)]
 
 
 def _work(size: int, dtype: Any) -> Room:

@@ -1,12 +1,14 @@
 """The checks and the layout that every operator shares."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from softtopk._arrays import PIECE, as_real, as_rows, check_temperature, row_dot
+from softtopk._arrays import LINE, WHOLE, as_real, as_rows, check_temperature, row_dot
 
 finite = st.floats(-1e6, 1e6)
 
@@ -106,9 +108,25 @@ def test_temperature_must_be_finite_and_positive(value):
     assert check_temperature(np.float32(0.5)) == 0.5
 
 
-@pytest.mark.parametrize("n", [1, PIECE, PIECE + 1, 3 * PIECE, 3 * PIECE + 17])
-def test_row_dot_in_pieces(n):
+SIZES = [1, 31, LINE, LINE + 1, 1000, 9_973, WHOLE, WHOLE + 1, 50_000, 3 * WHOLE + 17]
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_row_dot_in_lines(n):
     rng = np.random.default_rng(n)
     a, b = rng.integers(-9, 9, size=(2, 3, n)).astype(float)
     np.testing.assert_array_equal(row_dot(a, b), (a * b).sum(axis=-1))
     np.testing.assert_array_equal(row_dot(a[0], b[0]), (a[0] * b[0]).sum())
+    np.testing.assert_array_equal(row_dot(a, b, WHOLE), (a * b).sum(axis=-1))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", SIZES)
+def test_row_dot_does_not_drift_where_entries_repeat(n, dtype):
+    for value in np.random.default_rng(0).random(40).astype(dtype):
+        exact = n * Fraction(float(value))
+        for shape in ((n,), (2, n)):
+            found = row_dot(np.full(shape, value), np.ones(shape, dtype)).flat[0]
+            # BLAS adds up to 31 left over in turn, each rounded by eps / 2 of a line.
+            error = abs(Fraction(float(found)) - exact) / exact
+            assert error <= 8 * Fraction(float(np.finfo(dtype).eps))

@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from softtopk import curves
 from softtopk.curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, entmax
 
-ALPHAS = (1.05, 1.25, 1.5, 1.75, 2.0)
+ALPHAS = (1.001, 1.05, 1.25, 1.5, 1.75, 2.0)
 CURVES = [EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR, *map(entmax, ALPHAS)]
 GRID = np.concatenate([np.linspace(-4, 4, 65), [-30.0, 30.0, -1e-9, 1e-9, -300.0]])
 EXTREME = np.array(
@@ -28,8 +28,9 @@ def reference(curve):
 
 
 def condition(curve):
-    """How many roundings reach a value: a power 1 / b multiplies those of its base."""
-    return 4 / (curve.alpha - 1) if isinstance(curve, curves.Entmax) else 4
+    """How many roundings reach a value: entmax takes a power of at most 1 / b = 2, or
+    the exponential of a logarithm."""
+    return 8 if isinstance(curve, curves.Entmax) else 4
 
 
 class Bare(Curve):
@@ -42,6 +43,20 @@ class Bare(Curve):
 
     def slope(self, t):
         return LAPLACE.slope(t)
+
+
+@named
+def test_noise_is_the_law_with_this_slope_reflected(curve):
+    _, slope = reference(curve)
+    with mp.workdps(30):
+        low, high = (min(max(end, -400), 60) for end in curve.support)
+        breaks = sorted({low, high, *(b for b in (-60, -9, 0, 9) if low < b < high)})
+        moments = [mp.quad(lambda t, i=i: slope(t) * t**i, breaks) for i in range(3)]
+    assert float(moments[0]) == pytest.approx(1, rel=1e-9)
+    mean, spread = curve.noise
+    assert mean == pytest.approx(-float(moments[1]), rel=1e-9, abs=1e-12)
+    variance = float(moments[2] - moments[1] ** 2)
+    assert spread == pytest.approx(math.sqrt(variance), rel=1e-9)
 
 
 @named
