@@ -37,7 +37,7 @@ from .linearize import Linearization, differentiable
 Number = Any
 Bracket = Callable[[], tuple[Number, Number]]
 
-_BLOCK = 1 << 21  # bytes of short rows, or of a long one, to work on at a time
+_BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
 _PATIENCE = 6  # evaluations after which a step must halve the excess
 _LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _FEW = 8  # the solver looks at the top alone up to this fraction of a row
