@@ -160,9 +160,9 @@ class Curve:
     def __repr__(self) -> str:
         return f"<curve {self.name}>"
 
-    # What the solver asks.  The lines of d hold (x - anchor) / temperature, and t is
-    # the sought offset in the same units, p = f(d - t + origin): one for each line, or
-    # one number for all.
+    # What the solver asks.  The lines of d hold (x - anchor) / temperature, and t
+    # stands for the sought offset in the same units, p = f(d - offset(t)): one for each
+    # line, or one number for all.
 
     # Whether, counted from the k-th score, t >= 0 and what an entry up to that score
     # adds to the moments is fixed.
@@ -174,6 +174,27 @@ class Curve:
         np.dtype(np.float32): 2.0**-20,
     }
 
+    def anchor(self, upper: Any, lower: Any) -> Any:
+        """A number near the threshold, from the scores before and after the gap.
+
+        A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+        reaches 0 but not 1 just below the J-th; else it lies between them.
+        """
+        zero, one = map(math.isfinite, self.support)
+        if one and not zero:
+            return upper
+        if zero and not one:
+            return lower
+        return 0.5 * upper + 0.5 * lower
+
+    def place(self, offset: Any) -> Any:
+        """The t of an offset."""
+        return offset + self.origin
+
+    def offset(self, t: Any) -> Any:
+        """The offset that t stands for, which grows with it."""
+        return t - self.origin
+
     def prepare(self, d: Array) -> Array:
         """What to keep of d for all evaluations; may overwrite it."""
         return d
@@ -182,9 +203,9 @@ class Curve:
         """The t to begin with, from one that centres the support on the k-th score."""
         if self.noise is None:
             return t
-        mean, spread = self.noise
         quantile = self._quantile(k, d.shape[-1])
-        return t + self.centre + matched(d, quantile, mean, spread)[0]
+        step = self.centre + matched(d, quantile, *self.noise)[0]
+        return self.place(self.offset(t) + step)
 
     @property
     def centre(self) -> float:
@@ -229,7 +250,7 @@ class Curve:
         return excess, t + np.where(excess == 0, 0, excess / W)
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
-        """p = f(d - t + origin) from v = prepare(d); may overwrite it."""
+        """p = f(d - offset(t)) from v = prepare(d); may overwrite it."""
         return self.value(self._distance(v, t))
 
     def _distance(self, d: Array, t: Any) -> Array:
@@ -581,10 +602,7 @@ class Entmax(Curve):
         self.name = f"entmax({alpha:g})"
         self._b = b = alpha - 1
         self.support = (-1 / b, 0.0)
-        # Where the slope starts with a kink or a vertical tangent, count from there.
-        self._steep = b >= 0.5
-        self.origin = self.support[0] if self._steep else 0.0
-        self._top = 1.0 if self._steep else 0.0  # 1 + b t at the other end, or b t
+        self.origin = self.support[0]
         self.noise = (1 / alpha, 1 / (alpha * math.sqrt(1 + 2 * b)))
 
     def __eq__(self, other: object) -> bool:
@@ -596,7 +614,7 @@ class Entmax(Curve):
     def _raised(self, t: ArrayLike, exponent: float) -> Array:
         """[1 + b t]_+ ** exponent, at most 1."""
         z = np.clip(self._b * as_real(t, "t"), -1, 0)
-        if self._steep:
+        if self._b >= 0.5:
             return _power(1 + z, exponent)
         # 1 + b t would lose the digits that a large exponent needs.
         with np.errstate(divide="ignore"):
@@ -635,13 +653,13 @@ class Entmax(Curve):
     # (linear for b = 1 and, in the limit b = 0, after taking logarithms).
 
     def moments(self, v: Array, t: Any, work: Room) -> Moments:
-        rise, low = self._rise(v, t, work[0]), work[1]
-        np.less_equal(rise, self._top, out=low)
-        p = self._shares(rise)
+        base, low = self._base(v, t, work[0]), work[1]
+        np.less_equal(base, 1, out=low)
+        base.clip(0, 1, out=base)
+        p = _power(base, 1 / self._b)
         if self._b == 0.5:
-            W = row_dot(rise, low)
+            W = row_dot(base, low)
         else:
-            base = np.add(rise, 1 - self._top, out=rise)
             W = row_dot(np.divide(p, base, out=base, where=base > 0), low)
         S = row_dot(p, low)
         return v.shape[-1] - row_dot(low, low, WHOLE), S, S, W
@@ -651,25 +669,69 @@ class Entmax(Curve):
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
         # Shares that vanish in rounding only do not make a plateau.
         tiny = np.finfo(np.float64).tiny
-        return m - k + np.maximum(S, tiny), t + gap * S / W
+        return m - k + np.maximum(S, tiny), self._moved(t, gap * S / W)
+
+    def _moved(self, t: Any, step: Any) -> Any:
+        """The t after a step."""
+        return t + step
 
     def select(self, v: Array, t: Any, work: Room) -> Array:
-        return self._shares(self._rise(v, t, v))
+        base = self._base(v, t, v)
+        return _power(base.clip(0, 1, out=base), 1 / self._b)
 
-    def _rise(self, d: Array, t: Any, out: Array) -> Array:
-        """b (d - t): what shares are powers of, less 1 unless the slope is steep."""
-        rise = np.subtract(d, column(t, d), out=out)
-        rise *= self._b
-        return rise
+    def _base(self, d: Array, t: Any, out: Array) -> Array:
+        """1 + b (d - offset) before it is held within [0, 1]."""
+        base = np.subtract(d, column(t, d), out=out)
+        base *= self._b
+        return base
 
-    def _shares(self, rise: Array) -> Array:
-        """The shares; leaves in `rise` what it is within the support."""
-        rise.clip(self._top - 1, self._top, out=rise)
-        if self._steep:
-            return _power(rise, 1 / self._b)
-        p = np.log1p(rise)
+
+class _FlatEntmax(Entmax):
+    """Entmax with alpha < 3/2, whose slope starts flat.
+
+    A high power of 1 + b (d - offset) would multiply its rounding.  With
+    ``e^(-b t) = 1 - b offset``, so that ``e^(-t)`` is the anchor's own share unless it
+    exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The anchor is the K-th score,
+    whose share is not 0.
+    """
+
+    def anchor(self, upper: Any, lower: Any) -> Any:
+        return upper
+
+    def place(self, offset: Any) -> Any:
+        return -np.log1p(-np.minimum(self._b * offset, 1 - 2.0**-53)) / self._b
+
+    def offset(self, t: Any) -> Any:
+        return -np.expm1(-self._b * t) / self._b
+
+    def moments(self, v: Array, t: Any, work: Room) -> Moments:
+        y, low = self._ratio(v, t, work[0]), work[1]
+        p = self._logarithm(y, t)
+        np.less_equal(p, 0, out=low)
+        np.exp(p.clip(-np.inf, 0, out=p), out=p)
+        S = row_dot(p, low)
+        y += 1
+        W = row_dot(np.divide(p, y, out=y, where=y > 0), low)
+        return v.shape[-1] - row_dot(low, low, WHOLE), S, S, W
+
+    def _moved(self, t: Any, step: Any) -> Any:
+        return t - np.log1p(-self._b * step) / self._b
+
+    def select(self, v: Array, t: Any, work: Room) -> Array:
+        p = self._logarithm(self._ratio(v, t, v), t)
+        return np.exp(p.clip(-np.inf, 0, out=p), out=p)
+
+    def _ratio(self, d: Array, t: Any, out: Array) -> Array:
+        """b e^(b t) d, at least -1."""
+        y = np.multiply(d, column(self._b * np.exp(self._b * t), d), out=out)
+        return y.clip(-1, np.inf, out=y)
+
+    def _logarithm(self, y: Array, t: Any) -> Array:
+        """log p where p does not exceed 1."""
+        p = np.log1p(y)
         p /= self._b
-        return np.exp(p, out=p)
+        p -= column(t, y)
+        return p
 
 
 class _Reflected(Curve):
@@ -793,7 +855,9 @@ def entmax(alpha: float) -> Curve:
     alpha = float(alpha)
     if not 1 <= alpha <= 2:
         raise ValueError(f"alpha must lie in [1, 2], got {alpha}")
-    return EXP if alpha == 1 else Entmax(alpha)
+    if alpha == 1:
+        return EXP
+    return Entmax(alpha) if alpha >= 1.5 else _FlatEntmax(alpha)
 
 
 def resolve(curve: str | Curve) -> Curve:

@@ -309,7 +309,7 @@ def _solve_part(
             return found
     zero, one = map(math.isfinite, curve.support)
     pair = order_pair(x, k, p, one and not zero)
-    anchor = _anchor(curve, *pair)
+    anchor = curve.anchor(*pair)
     top = None
     if curve.monotone and n > WHOLE and _FEW * k <= n:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
@@ -327,7 +327,6 @@ def _solve_part(
 
     t, settled = _start(curve, ends)
     if single:
-        t = np.float64(t)
         if top is None and not settled:  # steps on a few cost little
             t = _guess(curve, d, k, t, bracket, work)
     else:
@@ -347,7 +346,7 @@ def _solve_part(
     elif not settled:
         t = _root(curve, sums, k, t, bracket, x.dtype)
     sums.select(t)
-    return anchor, t - curve.origin
+    return anchor, curve.offset(t)
 
 
 def _solve_from_sample(
@@ -368,12 +367,12 @@ def _solve_from_sample(
     _divide(sample, tau)
     if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
         return None
-    t = np.float64(curve.origin - curve.centre)
+    t = curve.place(np.float64(-curve.centre))
     t = _sampled_start(curve, sample, part, t, None, n, work)
     curve.prepare(_divide(np.subtract(x, anchor, out=p), tau))
     sums = _Sums(curve, p, work)
     t = _root(curve, sums, k, t, None, x.dtype)
-    offset, width = t - curve.origin, high - low
+    offset, width = curve.offset(t), high - low
     if not abs(offset) <= min(math.log(n), 1 + width):
         return None
     if width < math.inf:
@@ -422,20 +421,6 @@ def order_pair(
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
-def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
-    """A number near the threshold.
-
-    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
-    reaches 0 but not 1 just below the J-th; else it lies between them.
-    """
-    zero, one = map(math.isfinite, curve.support)
-    if one and not zero:
-        return upper
-    if zero and not one:
-        return lower
-    return 0.5 * upper + 0.5 * lower
-
-
 def _bracket(
     curve: Curve, above: Number, below: Number, k: Number, n: int
 ) -> tuple[Number, Number]:
@@ -448,9 +433,9 @@ def _bracket(
     tiny = np.finfo(np.float64).tiny
     left = curve.inverse(k / J)
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = below - left - (1 + 0.5 * np.abs(left)) + curve.origin
-    high = above - right + (1 + 0.5 * np.abs(right)) + curve.origin
-    return low, high
+    low = below - left - (1 + 0.5 * np.abs(left))
+    high = above - right + (1 + 0.5 * np.abs(right))
+    return curve.place(low), curve.place(high)
 
 
 def _start(
@@ -462,11 +447,11 @@ def _start(
     d evenly, so that on a plateau it is the middle of the interval of thresholds.
     """
     low, high = curve.support
-    t = curve.origin - curve.centre
     if not (math.isfinite(low) and math.isfinite(high)):
-        return t, False
+        return curve.place(np.float64(-curve.centre)), False
     above, below = ends()
-    return t + 0.5 * above + 0.5 * below, above - below >= high - low
+    t = curve.place(0.5 * above + 0.5 * below - curve.centre)
+    return t, above - below >= high - low
 
 
 def _guess(
@@ -591,7 +576,7 @@ def _root_within(
     near = (d > below) & (d < above)
     if _FEW * np.count_nonzero(near) > d.size:
         return _root(curve, sums, k, t, bracket, d.dtype)
-    least, most = below - low + curve.origin, above - high + curve.origin
+    least, most = curve.place(below - low), curve.place(above - high)
     few, whole = d[near], np.full(1, above, d.dtype)
     one = curve.moments(whole, least, (np.empty_like(whole), np.empty_like(whole)))
     others = np.count_nonzero(d >= above) * np.array(one, np.float64)
