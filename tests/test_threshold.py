@@ -588,6 +588,18 @@ def test_rows_ask_for_their_own_brackets_after_others_are_done():
     np.testing.assert_allclose(p, exact, rtol=0, atol=32 * np.finfo(float).eps)
 
 
+@named
+def test_the_bracket_holds_the_threshold(curve):
+    bracket = sys.modules[solve.__module__]._bracket
+    for x in ([1.0, 1.0], [0.5, 0.5, 0.5], [9.0, 0.25, 0.0, -1.0], [1.0, 0.75, -20.0]):
+        for k in range(1, len(x)):
+            with np.errstate(all="ignore"):
+                found = solve(curve, as_rows(x, k))
+                ends = np.array(sorted(x)[::-1][k - 1 : k + 1]) - found.anchor[0]
+                low, high = bracket(curve, *ends, float(k), len(x))
+                assert low < curve.place(found.offset[0]) < high
+
+
 @pytest.mark.parametrize(
     "curve", [*CURVES, stk.curves.EXP.reflected()], ids=lambda c: c.name
 )
