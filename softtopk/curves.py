@@ -174,6 +174,19 @@ class Curve:
         np.dtype(np.float32): 2.0**-20,
     }
 
+    def anchor(self, upper: Any, lower: Any) -> Any:
+        """A number near the threshold, from the scores before and after the gap.
+
+        A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
+        reaches 0 but not 1 just below the J-th; else it lies between them.
+        """
+        zero, one = map(math.isfinite, self.support)
+        if one and not zero:
+            return upper
+        if zero and not one:
+            return lower
+        return 0.5 * upper + 0.5 * lower
+
     def place(self, offset: Any) -> Any:
         """The t of an offset."""
         return offset + self.origin
@@ -678,9 +691,12 @@ class _FlatEntmax(Entmax):
 
     A high power of 1 + b (d - offset) would multiply its rounding.  With
     ``e^(-b t) = 1 - b offset``, so that ``e^(-t)`` is the anchor's own share unless it
-    exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The middle of the gap, from
-    which the solver counts, lies within the support.
+    exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The anchor is the K-th score,
+    whose share is not small: t is, and its rounding goes into every share.
     """
+
+    def anchor(self, upper: Any, lower: Any) -> Any:
+        return upper
 
     def place(self, offset: Any) -> Any:
         return -np.log1p(-np.minimum(self._b * offset, 1 - 2.0**-53)) / self._b
@@ -814,7 +830,8 @@ def entmax(alpha: float) -> Curve:
     r"""The curve of entmax: from `EXP` (alpha = 1) to `CLIP` shifted (alpha = 2).
 
     With :math:`b=\alpha-1` it is :math:`f(t)=\min(1,[1+bt]_+^{1/b})`; its k = 1 case
-    is :math:`\alpha`-entmax.
+    is :math:`\alpha`-entmax.  Above 3/2 its slope rises vertically where shares start:
+    there derivatives show the last bit of the threshold.
 
     Parameters
     ----------

@@ -309,7 +309,7 @@ def _solve_part(
             return found
     zero, one = map(math.isfinite, curve.support)
     pair = order_pair(x, k, p, one and not zero)
-    anchor = _anchor(curve, *pair)
+    anchor = curve.anchor(*pair)
     top = None
     if curve.monotone and n > WHOLE and _FEW * k <= n:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
@@ -419,20 +419,6 @@ def order_pair(
     if first_only or first != K:
         return upper, upper
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
-
-
-def _anchor(curve: Curve, upper: Number, lower: Number) -> Number:
-    """A number near the threshold.
-
-    A curve that reaches 1 but not 0 keeps it just above the K-th score, one that
-    reaches 0 but not 1 just below the J-th; else it lies between them.
-    """
-    zero, one = map(math.isfinite, curve.support)
-    if one and not zero:
-        return upper
-    if zero and not one:
-        return lower
-    return 0.5 * upper + 0.5 * lower
 
 
 def _bracket(

@@ -327,6 +327,19 @@ def test_shares_threshold_and_gradient_match_the_reference(curve, name, alpha, d
                     assert abs(a / b - 1) <= 16 * eps * far
 
 
+@typed
+@pytest.mark.parametrize("alpha", [1.001, 1.05, 1.25])
+def test_entmax_with_a_wide_support_spans_a_gap(alpha, dtype):
+    """The threshold stays near the k-th score, and so must what it is counted from."""
+    for part in (0.1, 0.5, 0.9, 0.99):
+        x = np.array([part / (alpha - 1), 0.5, 0.25, 0.0], dtype)
+        for k in (1, 0.75, 1.5):
+            exact = oracle.solve(x, k, *oracle.curve("entmax", alpha))
+            p = stk.soft_topk(x, k, entmax(alpha))
+            error = max(abs(mpf(float(a)) - b) for a, b in zip(p, exact.p, strict=True))
+            assert error <= 8 * float(np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("alpha", [1.6, 1.75, 1.99, 2.0])
 def test_entmax_with_a_steep_start_matches_the_reference(alpha):
     """Its slope rises vertically where shares start: there lambda's last bit shows."""
