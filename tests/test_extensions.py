@@ -297,3 +297,56 @@ def test_build_is_reproducible(book: Book, tmp_path: Path) -> None:
         again = build(tmp_path)
     for name in ("index", "part/chapter"):
         assert str(book.page(name)) == str(again.page(name))
+
+
+WORKS = """
+@misc{one, author = {Ada Lovelace}, title = {Notes}, year = {1843}}
+@misc{two, author = {van der Waerden, B. and E. Noether}, title = {A}, year = {1930}}
+@misc{six, author = {A. Bee and C. Dee and E. Eff}, title = {B}, year = {2001a}}
+@misc{ten, author = {A. Bee and X. Zed and I. Jay}, title = {C}, year = {%s}}
+"""
+CITING = """
+# Index
+
+{cite:p}`one,six`, {cite:t}`two` and {cite:t}`ten`.
+
+```{bibliography}
+:style: author_year
+```
+"""
+
+
+def cite(folder: Path, year: str) -> tuple[BeautifulSoup, str]:
+    """A page that cites four works, and the warnings of its build."""
+    folder.mkdir()
+    (folder / "index.md").write_text(CITING)
+    (folder / "works.bib").write_text(WORKS % year)
+    settings = {
+        "extensions": ["myst_nb", "sphinxcontrib.bibtex", "citations"],
+        "bibtex_bibfiles": ["works.bib"],
+        "bibtex_reference_style": "author_year",
+    }
+    warnings = run_sphinx(folder, folder / "html", settings)
+    text = (folder / "html" / "index.html").read_text(encoding="utf8")
+    return BeautifulSoup(text, "html.parser"), warnings
+
+
+def test_works_are_labelled_as_they_are_cited(tmp_path: Path) -> None:
+    page, warnings = cite(tmp_path / "book", "2001b")
+    assert warnings == ""
+    labels = [label.get_text()[1:-1] for label in page.select("div.citation > .label")]
+    assert labels == [
+        "Bee et al., 2001a",
+        "Bee et al., 2001b",
+        "Lovelace, 1843",
+        "van der Waerden and Noether, 1930",
+    ]
+    text = page.select_one("p").get_text().replace("\xa0", " ")
+    assert text.startswith("[Bee et al., 2001a, Lovelace, 1843], ")
+    assert "van der Waerden and Noether [1930]" in text
+    assert "Bee et al. [2001b]" in text
+
+
+def test_works_of_one_label_are_told(tmp_path: Path) -> None:
+    _, warnings = cite(tmp_path / "book", "2001a")
+    assert "duplicate label" in warnings
