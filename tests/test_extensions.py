@@ -350,3 +350,45 @@ def test_works_are_labelled_as_they_are_cited(tmp_path: Path) -> None:
 def test_works_of_one_label_are_told(tmp_path: Path) -> None:
     _, warnings = cite(tmp_path / "book", "2001a")
     assert "duplicate label" in warnings
+
+
+def prove(folder: Path, first: str) -> Book:
+    """A book of a list and two chapters; `first` is the title of the first theorem."""
+    folder.mkdir(exist_ok=True)
+    pages = {
+        "index": "# Index\n\n```{toctree}\n:numbered:\ntwo\none\nall\n```",
+        "all": "# All\n\n```{theorem-list}\n```",
+        "one": "# Last\n\n```{prf:lemma}\n:label: lem\nSmall.\n```",
+        "two": f"# First\n\n```{{prf:theorem}} {first}\n:label: thm\nLarge.\n```\n\n"
+        "```{prf:remark} By the way\nNo label.\n```",
+    }
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
+        if not path.exists() or path.read_text(encoding="utf8") != text:
+            path.write_text(text, encoding="utf8")
+    settings = {"extensions": ["myst_nb", "sphinx_proof", "theorems"], "numfig": True}
+    return Book(folder, run_sphinx(folder, folder / "html", settings))
+
+
+def test_theorems_are_listed_by_chapter(tmp_path: Path) -> None:
+    book = prove(tmp_path / "book", "It *exists*")
+    assert book.warnings == ""
+    page = book.page("all")
+    heads = [head.get_text() for head in page.select("p.rubric")]
+    assert heads == ["First", "Last"]  # as in the table of contents
+    lines = [re.sub(r"\s+", " ", line.get_text()) for line in page.select("li p")]
+    assert [line.strip() for line in lines] == [
+        "Theorem 1.1 (It exists)",
+        "Remark 1.1 (By the way)",
+        "Lemma 2.1",
+    ]
+    for link in page.select("li p a"):
+        name, _, anchor = link["href"].partition(".html#")
+        assert book.page(name).find(id=anchor) is not None
+    assert page.select_one("li p em").get_text() == "exists"
+
+
+def test_the_list_follows_a_changed_chapter(tmp_path: Path) -> None:
+    prove(tmp_path / "book", "Old")
+    book = prove(tmp_path / "book", "New")
+    assert book.page("all").select_one("li p").get_text().endswith("(New)")
