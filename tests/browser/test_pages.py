@@ -286,6 +286,23 @@ def test_rows_stand_without_scripts(base: str, browser: Browser) -> None:
     context.close()
 
 
+def test_what_scrolls_fades_until_its_end_is_in_sight(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(f"{base}book/selection/threshold.html")
+    settle(page)
+    masked = "e => getComputedStyle(e).maskImage !== 'none'"
+    for kind in ("span.math", "mjx-container[display]", "pre"):
+        box = page.locator(f".bd-article {kind}[tabindex='0']").first
+        handle = box.element_handle()
+        page.wait_for_function(masked, arg=handle)
+        box.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+        page.wait_for_function(f"e => !({masked})(e)", arg=handle)
+    assert not page.locator(".bd-article .math:not([tabindex])").first.evaluate(masked)
+    page.close()
+
+
 # --- Previews ------------------------------------------------------------------------
 
 
