@@ -141,9 +141,9 @@ def soft_topk(
 
     Notes
     -----
-    O(n) per row: one selection of the k-th largest score, one pass of the curve's
-    function, and a few evaluations.  p is right to a few units in the last place,
-    at any scale and offset of the scores.
+    O(n) per row: one selection of the k-th largest score (of a sample, in a long row),
+    one pass of the curve's function, and a few evaluations.  p is right to a few units
+    in the last place, at any scale and offset of the scores.
 
     Examples
     --------
@@ -254,30 +254,30 @@ def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:
         found = Solution(np.empty_like(x), np.empty(1), np.empty(1))
         work = _work(min(x.size, _BLOCK // x.itemsize), x.dtype)
         found.anchor[0], found.offset[0] = _solve_part(
-            curve, x[0], k[0], temperature, found.p[0], work
+            curve, x[0], k[0], rows.finite[0], temperature, found.p[0], work
         )
         if rows.finite[0] < x.size:
-            found.p[x == -np.inf] = 0
+            np.multiply(found.p, x > -np.inf, out=found.p)
         return found
     free = (k > 0) & (k < rows.finite)
     if np.count_nonzero(free) == free.size:
-        found = _solve_free(curve, x, k, temperature)
+        found = _solve_free(curve, x, k, rows.finite, temperature)
     else:
         found = Solution(
             np.where((k > 0)[:, None], x > -np.inf, False).astype(x.dtype),
             np.zeros(len(x)),
             np.where(k > 0, -np.inf, np.inf),
         )
-        part = _solve_free(curve, x[free], k[free], temperature)
+        part = _solve_free(curve, x[free], k[free], rows.finite[free], temperature)
         found.p[free] = part.p
         found.anchor[free], found.offset[free] = part.anchor, part.offset
     if rows.finite.sum() < x.size:
-        found.p[x == -np.inf] = 0
+        np.multiply(found.p, x > -np.inf, out=found.p)
     return found
 
 
-def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
-    """Solve rows with 0 < k < n: some at a time, so that they stay in the cache.
+def _solve_free(curve: Curve, x: Array, k: Array, m: Array, tau: float) -> Solution:
+    """Solve rows with 0 < k < m finite entries, some at a time for the cache.
 
     Long rows and a single one come alone; their thresholds are then plain numbers,
     which cost less than arrays of one.
@@ -290,13 +290,13 @@ def _solve_free(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
         found.anchor[part], found.offset[part] = _solve_part(
-            curve, x[part], k[part], tau, found.p[part], work
+            curve, x[part], k[part], m[part], tau, found.p[part], work
         )
     return found
 
 
 def _solve_part(
-    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Room
+    curve: Curve, x: Array, k: Number, m: Number, tau: float, p: Array, work: Room
 ) -> tuple[Number, Number]:
     """Anchors and offsets of a block ``(r, n)``, or of one row ``(n,)``; fills p.
 
@@ -304,7 +304,7 @@ def _solve_part(
     """
     n, single = x.shape[-1], x.ndim == 1
     if single and curve.free:
-        found = _solve_from_sample(curve, x, k, tau, p, work)
+        found = _solve_from_sample(curve, x, k, m, tau, p, work)
         if found is not None:
             return found
     zero, one = map(math.isfinite, curve.support)
@@ -328,7 +328,7 @@ def _solve_part(
     t, settled = _start(curve, ends)
     if single:
         if top is None and not settled:  # steps on a few cost little
-            t = _guess(curve, d, k, t, bracket, work)
+            t = _guess(curve, d, k, m, t, bracket, work)
     else:
         t = np.where(settled, t, curve.start(d, k, t + np.zeros(len(x))))
     v = curve.prepare(d)
@@ -350,7 +350,7 @@ def _solve_part(
 
 
 def _solve_from_sample(
-    curve: Curve, x: Array, k: Number, tau: float, p: Array, work: Room
+    curve: Curve, x: Array, k: Number, m: Number, tau: float, p: Array, work: Room
 ) -> tuple[Number, Number] | None:
     """`_solve_part` for a long row of scores that lie near each other, else None.
 
@@ -361,9 +361,9 @@ def _solve_from_sample(
     """
     n = x.size
     low, high = curve.support
-    if n < _LONG_ROW or (_extreme(k, n) and min(-low, high) < math.inf):
+    if n < _LONG_ROW or (_extreme(k, m, n) and min(-low, high) < math.inf):
         return None
-    anchor, sample, part = _sample(x, k)
+    anchor, sample, part = _sample(x, k, m)
     _divide(sample, tau)
     if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
         return None
@@ -455,7 +455,13 @@ def _start(
 
 
 def _guess(
-    curve: Curve, d: Array, k: Number, t: Number, bracket: Bracket, work: Room
+    curve: Curve,
+    d: Array,
+    k: Number,
+    m: Number,
+    t: Number,
+    bracket: Bracket,
+    work: Room,
 ) -> Number:
     """The offset to start a row from: if it is long, that of a sample of it.
 
@@ -463,28 +469,32 @@ def _guess(
     misses alike.
     """
     n = d.size
-    if n < _LONG_ROW or _extreme(k, n):
+    if n < _LONG_ROW or _extreme(k, m, n):
         return curve.start(d, k, t)
-    _, sample, part = _sample(d, k)
+    _, sample, part = _sample(d, k, m)
     return _sampled_start(curve, sample, part, t, bracket, n, work)
 
 
-def _extreme(k: Number, n: int) -> bool:
+def _extreme(k: Number, m: Number, n: int) -> bool:
     """Whether so few are to be selected, or left, that a sample has hardly any."""
-    return bool(min(k, n - k) <= 2 * (n // _SAMPLE))
+    return bool(min(k, m - k) <= 2 * (n // _SAMPLE))
 
 
-def _sample(row: Array, k: Number) -> tuple[Number, Array, Number]:
-    """A number near the k-th score, a sample counted from there, and its budget."""
-    stride = row.size // _SAMPLE
-    sample = row[::stride].copy()
-    part = k * (sample.size / row.size)
-    if not _extreme(k, row.size):
+def _sample(row: Array, k: Number, m: Number) -> tuple[Number, Array, Number]:
+    """A number near the k-th score, a sample counted from there, and its budget.
+
+    The sample is of the m entries that are finite.
+    """
+    n = row.size
+    sample = row[:: n // _SAMPLE]
+    sample = sample.copy() if m == n else sample[sample > -np.inf]
+    part = k * (sample.size / m)
+    if not _extreme(k, m, n):
         place = sample.size - math.ceil(part)
         sample.partition(place)
         anchor = sample[place]
     else:
-        anchor = (np.maximum if 2 * k < row.size else np.minimum).reduce(row)
+        anchor = (np.maximum if 2 * k < m else np.minimum).reduce(row)
     sample -= anchor
     return anchor, sample, part
 

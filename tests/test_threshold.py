@@ -253,6 +253,18 @@ def test_where_is_the_problem_without_the_others(curve):
         np.testing.assert_allclose(q[keep], alone, rtol=0, atol=8 * 2.0**-52)
 
 
+@named
+@pytest.mark.parametrize("share", [0.001, 0.3, 0.97])
+def test_a_long_row_with_a_mask_is_the_one_without_it(curve, share):
+    rng = np.random.default_rng(12)
+    x, keep = rng.normal(size=100_000), rng.random(100_000) < share
+    for k in (1, 20, int(keep.sum()) // 2, int(keep.sum()) - 1):
+        p = stk.soft_topk(x, k, curve, where=keep)
+        assert np.all(p[~keep] == 0)
+        alone = stk.soft_topk(x[keep], k, curve)
+        np.testing.assert_allclose(p[keep], alone, rtol=0, atol=8 * 2.0**-52)
+
+
 # --- against the reference ----------------------------------------------------------
 
 
