@@ -539,6 +539,10 @@ class _Clip(Curve):
         excess = P - (k - ones)
         return excess, t + excess / W
 
+    def select(self, v: Array, t: Any, work: Room) -> Array:
+        v -= column(t, v)
+        return v.clip(0, 1, out=v)
+
 
 class _Triangular(Curve):
     name = "triangular"
