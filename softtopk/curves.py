@@ -295,8 +295,10 @@ class _Exp(Curve):
 
     # With E = e^d and u = e^(-t), the excess m + u S - k (m saturated entries, S the
     # sum of E over the others) is concave in u, and (k - m) / S never exceeds the
-    # root: Newton's steps in u rise to it and stop when m repeats.  The anchor is the
-    # K-th largest score, so t >= 0 and only what exceeds it can saturate.
+    # root: Newton's steps in u rise to it and stop when m repeats.  Counted from
+    # the K-th largest score, t >= 0 and only what exceeds it can saturate.  Counted
+    # from elsewhere, t may be so low that m >= k: then the step is no number, and the
+    # solver takes the bracket.
 
     monotone = True
     free = True

@@ -38,12 +38,13 @@ Number = Any
 Bracket = Callable[[], tuple[Number, Number]]
 
 _BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
+_ALONE = 10_000  # a longer row does not share a block with others
 _PATIENCE = 6  # evaluations after which a step must halve the excess
 _LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _FEW = 8  # the solver looks at the top alone up to this fraction of a row
 _VERY_LONG_ROW = 1 << 17  # entries from which on the sample's own threshold pays
-_SAMPLE = 1024  # entries that give the offset to start from
-_NEAR = 8.0  # temperatures within which any score is a place to count from
+_SAMPLE = 1024  # entries that give the anchor and the offset to start from
+_NEAR = 8.0  # temperatures; a sample that lies within them may give the anchor
 _CROSSED = 2  # with more entries to be expected in a step, some will be there
 _LONG = 32.0  # a step of more temperatures asks for a bracket
 _LIMIT = 400
@@ -285,7 +286,7 @@ def _solve_free(curve: Curve, x: Array, k: Array, m: Array, tau: float) -> Solut
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     most = _BLOCK // x.itemsize
-    step = 1 if n > WHOLE else max(1, min(R, most // n))
+    step = 1 if n > _ALONE else max(1, min(R, most // n))
     work = _work(min(step * n, most), x.dtype)
     for i in range(0, R, step):
         part = i if min(step, R - i) == 1 else slice(i, i + step)
@@ -311,7 +312,7 @@ def _solve_part(
     pair = order_pair(x, k, p, one and not zero)
     anchor = curve.anchor(*pair)
     top = None
-    if curve.monotone and n > WHOLE and _FEW * k <= n:
+    if curve.monotone and n > _ALONE and _FEW * k <= n:
         top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
     d = _divide(np.subtract(x, column(anchor, x), out=p), tau)
 
@@ -341,7 +342,7 @@ def _solve_part(
         few, whole = _Sums(curve, top, work), sums(t)
         narrowed = _Narrowed(few, np.subtract(whole, few(t), dtype=np.float64))
         t = _root(curve, narrowed, k, curve.advance(t, whole, k)[1], bracket, x.dtype)
-    elif one and zero and n > WHOLE and not settled:
+    elif one and zero and n > _ALONE and not settled:
         t = _root_within(curve, sums, p, k, t, ends(), bracket, work)
     elif not settled:
         t = _root(curve, sums, k, t, bracket, x.dtype)

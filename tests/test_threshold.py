@@ -743,26 +743,25 @@ def test_long_rows_need_few_evaluations_and_searches(
     curve, most, searches, evaluated, searched
 ):
     """The k-th score is sought at the ends alone, where a sample tells little."""
-    sought = searched
     x, sizes = np.random.default_rng(10).normal(size=50_000), evaluated(curve)
     budgets = (1, 3, 5000, 25_000, 49_997, 49_999)
     for k in budgets:
         stk.soft_topk(x, k, curve)
     assert sum(sizes) <= most * x.size * len(budgets)
-    assert sought == [x.size] * searches
+    assert searched == [x.size] * searches
     # Far apart, the k-th score is sought at once and nothing else is done twice.
     sizes.clear()
     for k in budgets:
         stk.soft_topk(1000 * x, k, curve)
     assert sum(sizes) <= most * x.size * len(budgets)
-    assert len(sought) == searches + len(budgets)
+    assert len(searched) == searches + len(budgets)
 
 
 @pytest.mark.parametrize(
     ("curve", "most"), [("exp", 2.6), ("laplace", 2.1), ("sigmoid", 3.2), ("clip", 3)]
 )
 def test_a_mask_costs_a_long_row_nothing(curve, most, evaluated, searched):
-    rng, sizes, sought = np.random.default_rng(13), evaluated(curve), searched
+    rng, sizes = np.random.default_rng(13), evaluated(curve)
     x = rng.normal(size=(4, 50_000))
     where = rng.random(x.shape) < np.array([0.5, 1.1, 0.5, 0.1])[:, None]
     count = where.sum(axis=-1)
@@ -770,10 +769,10 @@ def test_a_mask_costs_a_long_row_nothing(curve, most, evaluated, searched):
         k = np.floor(share * count)
         k[0] = 0
         stk.soft_topk(x, k, curve, where=where)
-    assert not sought
+    assert not searched
     assert sum(sizes) <= most * 9 * x.shape[1]
     stk.soft_topk(x, count - 1, curve, where=where)  # the end counts what takes part
-    assert len(sought) >= 3
+    assert len(searched) >= 3
 
 
 @pytest.mark.parametrize("size", [(50, 40), (3, 50_000)], ids=["block", "long"])

@@ -50,10 +50,11 @@ def _kept(env: BuildEnvironment, name: str) -> dict[str, Any]:
 
 def _collect(app: Sphinx, doctree: nodes.document) -> None:
     found = [
-        Block(block["realtype"], block["countertype"], block["label"], title.children)
+        Block(
+            block["realtype"], block["countertype"], block["label"], block[0].children
+        )
         for block in doctree.findall(nodes.Element)
         if "countertype" in block.attributes
-        for title in block.findall(nodes.title)
     ]
     if found:
         _kept(app.env, "theorem_blocks")[app.env.docname] = found
