@@ -66,6 +66,8 @@
       box.append(copy, " ");
     }
     for (const part of box.querySelectorAll("[tabindex]")) part.removeAttribute("tabindex");
+    box.addEventListener("pointerleave", leave);
+    box.addEventListener("pointerenter", () => clearTimeout(timer));
     document.body.append(box);
     anchor.setAttribute("aria-describedby", box.id);
     if (anchor.title) {
@@ -77,8 +79,6 @@
       await MathJax.typesetPromise([box]);
       if (anchor === link) place(anchor);
     }
-    box?.addEventListener("pointerleave", leave);
-    box?.addEventListener("pointerenter", () => clearTimeout(timer));
   }
 
   // Below the link, or above it where the window ends; never over its edges.

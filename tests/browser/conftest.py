@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -41,6 +42,13 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that was closed while it loaded is no error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @pytest.fixture(scope="session")
 def site() -> Path:
     """The folder of the built book."""
@@ -51,7 +59,7 @@ def site() -> Path:
 @pytest.fixture(scope="session")
 def base(site: Path) -> Iterator[str]:
     """Address of the served build."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=site))
+    server = _Server(("127.0.0.1", 0), partial(_Quiet, directory=site))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urldefrag
+from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -31,22 +32,34 @@ def explorer(base: str, browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-def state(page: Page) -> dict[str, list[float]]:
-    fields = parse_qs(urldefrag(page.url).fragment)
+# Address and table at one moment; `page.url` hears of a replaced address too late.
+SEEN = """() => {
+  const cells = document.querySelectorAll("softtopk-explorer tbody td:nth-child(3)");
+  return [location.hash.slice(1), [...cells].map((cell) => cell.textContent)];
+}"""
+
+
+def state(page: Page) -> dict[str, Any]:
+    address, cells = page.evaluate(SEEN)
+    fields = parse_qs(address)
     return {
         "x": [float(v) for v in fields["x"][0].split(",")],
         "k": float(fields["k"][0]),
         "tau": float(fields["tau"][0]),
         "curve": fields["curve"][0],
+        "p": [float(text.replace("−", "-")) for text in cells],
     }
 
 
-def shares(page: Page) -> list[float]:
-    page.locator("softtopk-explorer summary").evaluate(
-        "e => { e.parentElement.open = true }"
+def moves_beyond(page: Page, score: int, value: float, sign: int) -> None:
+    """Wait until a dragged score is past a value: moves arrive a frame at a time."""
+    page.wait_for_function(
+        """([score, value, sign]) => {
+          const x = new URLSearchParams(location.hash.slice(1)).get("x").split(",");
+          return sign * (x[score] - value) > 0;
+        }""",
+        arg=[score, value, sign],
     )
-    cells = page.locator("softtopk-explorer tbody td:nth-child(3)").all_inner_texts()
-    return [float(text.replace("−", "-")) for text in cells]
 
 
 def agrees(page: Page) -> None:
@@ -56,21 +69,26 @@ def agrees(page: Page) -> None:
     else:
         curve = stk.curves.entmax(1.5) if at["curve"] == "entmax15" else at["curve"]
         p = stk.soft_topk(at["x"], at["k"], curve, temperature=at["tau"])
-    assert shares(page) == pytest.approx(p.tolist(), abs=SHOWN)
+    assert at["p"] == pytest.approx(p.tolist(), abs=SHOWN)
 
 
 def test_first_view_is_what_the_package_computes(explorer: Page) -> None:
     agrees(explorer)
+    numbers = explorer.locator("softtopk-explorer tbody")
+    assert not numbers.is_visible()
+    explorer.get_by_text("The numbers").click()
+    assert numbers.is_visible()
 
 
 def test_sliders_move_the_selection(explorer: Page) -> None:
-    before = shares(explorer)
+    before = state(explorer)["p"]
     k = explorer.get_by_label("k", exact=True)
     k.focus()
     for _ in range(10):
         explorer.keyboard.press("ArrowRight")
-    assert state(explorer)["k"] == pytest.approx(3.0)
-    assert all(a < b for a, b in zip(before, shares(explorer), strict=True))
+    after = state(explorer)
+    assert after["k"] == pytest.approx(3.0)
+    assert all(a < b for a, b in zip(before, after["p"], strict=True))
     agrees(explorer)
     explorer.get_by_label("τ", exact=True).fill("-1.5")
     assert state(explorer)["tau"] == pytest.approx(0.032)
@@ -99,7 +117,7 @@ def test_scores_move_by_keyboard_and_pointer(explorer: Page) -> None:
     explorer.mouse.down()
     explorer.mouse.move(middle[0] + 80, middle[1])
     explorer.mouse.up()
-    assert state(explorer)["x"][2] > start + 0.3
+    moves_beyond(explorer, 2, start + 0.3, +1)
     agrees(explorer)
 
 
@@ -122,7 +140,7 @@ def test_a_finger_drags_a_score(base: str, browser: Browser) -> None:
         points = [{"x": at["x"] + shift, "y": at["y"]}]
         session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    assert state(page)["x"][0] < before - 0.3
+    moves_beyond(page, 0, before - 0.3, -1)
     agrees(page)
     page.close()
 
@@ -130,6 +148,7 @@ def test_a_finger_drags_a_score(base: str, browser: Browser) -> None:
 def test_a_shared_address_restores_the_view(base: str, browser: Browser) -> None:
     page = open_page(browser, f"{base}{PAGE}#x=2,2,0,-1&k=1.5&tau=0.25&curve=clip")
     at = state(page)
+    del at["p"]
     assert at == {"x": [2, 2, 0, -1], "k": 1.5, "tau": 0.25, "curve": "clip"}
     agrees(page)
     page.evaluate("() => { location.hash = '#x=1,0&k=1&tau=1&curve=sigmoid' }")
@@ -147,7 +166,7 @@ def test_a_wrong_address_shows_the_first_view(
     base: str, browser: Browser, wrong: str
 ) -> None:
     page = open_page(browser, base + PAGE + wrong)
-    assert len(shares(page)) == 8
+    assert len(state(page)["p"]) == 8
     agrees(page)
     page.close()
 
