@@ -15,12 +15,20 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
 
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text("utf8")
+AXE_RUN = """async () => {
+  const found = await axe.run({ resultTypes: ["violations"], preload: false });
+  return found.violations
+    .filter((v) => v.impact === "serious" || v.impact === "critical")
+    .map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
+}"""
 
 # MathJax makes its promise when its script runs, which on a busy machine may be well
 # after the network has gone quiet.

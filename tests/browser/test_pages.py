@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import axe_playwright_python
 import pytest
-from conftest import SITE, settle
+from conftest import AXE, AXE_RUN, SITE, settle
 from playwright.sync_api import Browser, Page
 
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 SKIP = {"_static", "_sources", "_modules", "_images", "_downloads"}
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
@@ -99,12 +96,6 @@ STILL = """() => {
 TWO_FRAMES = (
     "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
 )
-AXE_RUN = """async () => {
-  const found = await axe.run({ resultTypes: ["violations"], preload: false });
-  return found.violations
-    .filter((v) => v.impact === "serious" || v.impact === "critical")
-    .map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
-}"""
 
 
 @dataclass
@@ -156,7 +147,7 @@ def look(browser: Browser, base: str, name: str) -> Visit:
             "() => document.documentElement.scrollWidth - innerWidth"
         )
         visit.unreachable += page.evaluate(UNREACHABLE)
-    page.evaluate(AXE.read_text(encoding="utf8"))
+    page.evaluate(AXE)
     page.evaluate(STILL)
     for scheme, size in [(s, z) for s in ("light", "dark") for z in SIZES]:
         show(page, scheme, size)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from playwright.sync_api import Browser
+from conftest import AXE, AXE_RUN
+from playwright.sync_api import Browser, Page
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,87 @@ def test_search_finds(base: str, browser: Browser, words: str, page: str) -> Non
     links.first.wait_for()
     assert links.count() > 0
     tab.close()
+
+
+@pytest.fixture
+def results(
+    base: str, browser: Browser, request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """A telephone that has searched and shows every result with its formulas set."""
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    tab.goto(f"{base}search.html?q={request.param}")
+    tab.wait_for_function(
+        """() => {
+          const items = [...document.querySelectorAll("#search-results li")];
+          const waits = (item) => !/\\(.*, in .*\\)$/.test(item.innerText.trim());
+          const told = (item) => item.querySelector(".context");
+          const math = [...document.querySelectorAll("#search-results .math")];
+          return (
+            Search.status?.innerText.startsWith("Search finished") &&
+            items.every((item) => told(item) || !waits(item)) &&
+            math.every((formula) => formula.querySelector("mjx-container"))
+          );
+        }"""
+    )
+    yield tab
+    tab.close()
+
+
+def said(tab: Page, title: str) -> str:
+    """What stands below the result of this title."""
+    links = tab.locator("#search-results li > a")
+    places = [i for i, text in enumerate(links.all_inner_texts()) if text == title]
+    assert len(places) == 1, links.all_inner_texts()
+    item = tab.locator("#search-results li").nth(places[0])
+    return item.locator(".context").inner_text()
+
+
+WORDS = ["cocoercivity", "threshold", "entropy", "A45", "hypergeometric"]
+
+
+@pytest.mark.parametrize("results", WORDS, indirect=True)
+def test_results_are_whole_words_and_set_formulas(results: Page) -> None:
+    assert results.locator("#search-results mjx-container").count() > 0
+    assert results.locator("#search-results mjx-merror").count() == 0
+    text = results.locator("#search-results").inner_text()
+    assert "\\" not in text
+    results.evaluate(AXE)
+    assert results.evaluate(AXE_RUN) == []
+    assert results.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("results", ["cocoercivity"], indirect=True)
+def test_a_theorem_is_named_and_stated(results: Page) -> None:
+    chapter = "16. How smooth, how sparse, how close"
+    assert said(results, f"{chapter} > Cocoercivity").startswith(
+        "Theorem 16.1 (Cocoercivity) If"
+    )
+    assert "Lipschitz at once" in said(results, "Glossary > cocoercivity")
+    link = results.get_by_role("link", name="16.2. Lipschitz constants")
+    link.click()
+    results.wait_for_url("**/rates.html#lipschitz-constants")
+    assert results.locator("section#lipschitz-constants").count() == 1
+
+
+# Porter's stem of it, "entropi", is in no text.
+@pytest.mark.parametrize("results", ["entropy"], indirect=True)
+def test_a_word_is_found_by_itself_and_not_its_stem(results: Page) -> None:
+    assert "entropy" in said(results, "1. Softmax").lower()
+
+
+@pytest.mark.parametrize("results", ["threshold"], indirect=True)
+def test_a_page_on_the_words_comes_first(results: Page) -> None:
+    titles = results.locator("#search-results li > a").all_inner_texts()
+    assert titles.index("10. The threshold construction") < titles.index("1. Softmax")
+    assert said(results, "10. The threshold construction").startswith("The hard top-k")
+
+
+@pytest.mark.parametrize("results", ["sigmoid newton"], indirect=True)
+def test_the_word_that_the_title_lacks_decides(results: Page) -> None:
+    assert "newton" in said(results, "12. The sigmoid curve").lower()
+
+
+@pytest.mark.parametrize("results", ["linspace"], indirect=True)
+def test_code_is_shown_where_no_prose_has_the_word(results: Page) -> None:
+    assert "np.linspace(" in said(results, "10. The threshold construction")
+    assert results.locator("#search-results .context > code").count() > 0

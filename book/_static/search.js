@@ -1,0 +1,154 @@
+// What the search page says of a result. Sphinx shows 240 characters of a page's text,
+// cut in words and formulas, often out of the table of contents. This shows the first
+// paragraph with most of the words, its formulas set, and links to its section.
+"use strict";
+
+(() => {
+  const LENGTH = 240; // characters, about
+  const BEFORE = 80; // of them, before the first word found
+  const FORMULA = 16; // a formula counts as so many at most
+  // What names the thing that follows it, and what can follow.
+  const LEADS = "h1, h2, h3, h4, dt, th, .admonition-title, .claim-head";
+  const BODIES = "p:not(th p, .admonition-title, .claim-head), td:not(:has(p))";
+
+  const query = new URLSearchParams(location.search).get("q") ?? "";
+  const stemmer = new Stemmer();
+  const literal = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const patterns = splitQuery(query.toLowerCase())
+    .filter((word) => !stopwords.includes(word))
+    .map((word) => [word, stemmer.stemWord(word)].map(literal).join("|"))
+    .map((either) => new RegExp(`(?<![\\p{L}\\p{N}])(?:${either})`, "iu"));
+  const found = (text) => patterns.filter((pattern) => pattern.test(text));
+
+  /* The words and formulas of a block, in order. */
+  function pieces(node, kept = []) {
+    for (const child of node.childNodes) {
+      if (child.nodeType === Node.TEXT_NODE) kept.push(...child.data.split(/(?<=\s)/));
+      else if (child.matches?.("span.math")) kept.push(document.importNode(child, true));
+      else if (!child.matches?.(".headerlink, .claim-badge ~ a")) pieces(child, kept);
+    }
+    return kept;
+  }
+  const plain = (node) => pieces(node).map((piece) => piece.textContent ?? piece).join("").trim();
+  const weight = (piece) =>
+    typeof piece === "string" ? piece.length : Math.min(piece.textContent.length, FORMULA);
+
+  /* The one-line formula that stands below a block and ends its sentence. */
+  function below(block) {
+    const shown = block.nextElementSibling;
+    if (!shown?.matches("div.math")) return null;
+    const tex = shown.lastChild.textContent.trim().replace(/^\\\[|\\\]$/g, "");
+    const formula = make("span", `\\(${tex}\\)`);
+    formula.className = "math nohighlight";
+    return tex.includes("\\begin") ? null : formula;
+  }
+
+  /* As many pieces as fit, from the first or around the first with one of the words. */
+  function cut(block, words) {
+    const all = pieces(block);
+    if (/[,:]\s*$/.test(block.textContent)) all.push(" ", below(block) ?? "…");
+    const has = (piece) => typeof piece === "string" && words.some((word) => word.test(piece));
+    let start = Math.max(all.findIndex(has), 0);
+    for (let room = BEFORE; start > 0 && room > 0; start -= 1) room -= weight(all[start - 1]);
+    let end = start;
+    for (let room = LENGTH; end < all.length && room > 0; end += 1) room -= weight(all[end]);
+    return [start ? "… " : "", ...all.slice(start, end), end < all.length ? " …" : ""];
+  }
+
+  function make(name, ...children) {
+    const element = document.createElement(name);
+    element.append(...children);
+    return element;
+  }
+
+  /* The line of code with most of the words, for what no prose holds. */
+  function code(article) {
+    const lines = [...article.querySelectorAll("pre")].flatMap((pre) =>
+      pre.textContent.split("\n").map((line) => ({ pre, line: line.trim() })),
+    );
+    if (!lines.length) return null;
+    const { pre, line } = lines.reduce((best, other) =>
+      found(other.line).length > found(best.line).length ? other : best,
+    );
+    return { at: pre, content: found(line).length ? [make("code", line.slice(0, LENGTH))] : [] };
+  }
+
+  /* The block with most of the words, first those that the page's title lacks. */
+  function passage(article, target) {
+    const title = article.querySelector("h1")?.textContent ?? "";
+    const added = patterns.filter((word) => !word.test(title));
+    const words = added.length ? added : patterns;
+    const rank = (block) => {
+      const held = found(block.textContent);
+      return held.length + held.filter((word) => added.includes(word)).length;
+    };
+    const blocks = [...article.querySelectorAll(`${LEADS}, ${BODIES}`)];
+    const block = target
+      ? blocks.find((other) => target.contains(other))
+      : blocks.reduce((best, other) => (rank(other) > rank(best) ? other : best), blocks[0]);
+    if (!block) return null;
+    if (!target && !rank(block)) return code(article);
+    if (!block.matches(LEADS)) return { at: block, content: cut(block, words) };
+    const rest = blocks.slice(blocks.indexOf(block) + 1);
+    const body = rest.find((other) => other.matches(BODIES));
+    const named = block.matches("h1") || block === target;
+    return {
+      at: block,
+      content: [
+        ...(named ? [] : [make("b", ...pieces(block)), " "]),
+        ...(body ? cut(body, found(block.textContent).length ? [] : words) : []),
+      ],
+    };
+  }
+
+  function section(node) {
+    for (let at = node; (at = at.closest("section[id]")); at = at.parentElement) {
+      const heading = at.querySelector(":scope > :is(h2, h3, h4)");
+      if (heading) return { id: at.id, title: plain(heading) };
+    }
+    return null;
+  }
+
+  /* MathJax comes with the first formula. */
+  let mathjax = null;
+  let work = Promise.resolve();
+  function typeset(element) {
+    mathjax ??= new Promise((ready) => {
+      window.MathJax = { options: { enableMenu: false }, startup: { typeset: false } };
+      const script = make("script");
+      script.src = `${document.documentElement.dataset.content_root}_static/mathjax/tex-chtml.js`;
+      script.addEventListener("load", () => ready(MathJax.startup.promise));
+      document.head.append(script);
+    });
+    work = work.then(() => mathjax).then(() => MathJax.typesetPromise([element]));
+  }
+
+  Search.makeSearchSummary = (html, _stems, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    const article = page.querySelector("article.bd-article");
+    const target = anchor ? page.getElementById(decodeURIComponent(anchor.slice(1))) : null;
+    const result = article && passage(article, target);
+    const summary = make("p", ...(result?.content ?? []));
+    summary.className = "context";
+    // The item that takes the summary names the page and knows its address.
+    queueMicrotask(() => {
+      const link = summary.parentElement.querySelector("a");
+      if (target?.matches("dt")) link.append(` > ${plain(target)}`);
+      // A theorem's name is indexed in brackets.
+      link.textContent = link.textContent.replace(/>\s*\((.*)\)$/, "> $1");
+      const place = result && !target && section(result.at);
+      if (place) {
+        const to = make("a", place.title);
+        to.href = `${link.href}#${place.id}`;
+        to.className = "search-place";
+        summary.append(to);
+      }
+      if (summary.querySelector("span.math")) typeset(summary);
+    });
+    return summary;
+  };
+
+  // Among equals, a page that is about the words comes before one with a section on them.
+  Scorer.score = ([, title, , , score]) =>
+    score + (found(title.split(" > ")[0]).length === patterns.length ? 1 : 0);
+})();
