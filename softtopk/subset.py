@@ -41,8 +41,8 @@ of points remain (13 in float32), whatever n and k.
 .. math:: p_i=\pi_i+v_i\sum_l\operatorname{Re}w_l\zeta_i(t_l),
 
 a correction to :math:`\pi_i` of relative size O(1/V).  The condition number of the sum
-over l is :math:`\sum|\varphi|/(NP(S=k))\le(e^{-V}I_0(V)+2e^{-b})/P(S=k)`: at most 2.4
-in all cases measured.
+over l is :math:`\sum|\varphi|/(NP(S=k))\le(e^{-V}I_0(V)+1/N)/P(S=k)`: below 8 for all
+scores, and at most 2.4 in all cases measured.
 
 **Rounding of phi.**  Entries with :math:`v_i\le1/128` enter :math:`\log\varphi` through
 the power sums of v and uv; the others, fewer than 128 V, as factors.
