@@ -13,6 +13,7 @@ row with it has the same solution as the row without it.
 from __future__ import annotations
 
 import math
+import reprlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -98,10 +99,15 @@ def as_real(array: ArrayLike, name: str) -> Array:
         If the values are not real numbers of at most 64 bits.
     """
     values = np.asarray(array)
+    if values is not array and hasattr(array, "mask") and hasattr(array, "filled"):
+        raise TypeError(
+            f"{name} must not be a masked array, whose mask would be lost: give its "
+            "data, and what takes part by `where`"
+        )
     if values.dtype == np.float64 or values.dtype == np.float32:
         return values
-    if values.dtype == np.float16:
-        return values.astype(np.float32)
+    if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
+        return values.astype(np.float32)  # half precision, or another byte order
     if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8:
         return values.astype(np.float64)
     raise TypeError(
@@ -207,6 +213,15 @@ def _line(n: int) -> int:
     return next((i for i in range(LINE, 127, -1) if n % i == 0 and i % 32 <= 8), 256)
 
 
+def divide(values: Array, tau: float) -> Array:
+    """values / tau in place, also where tau leaves the range of their type."""
+    if tau == 1:
+        return values
+    info = np.finfo(values.dtype)
+    wide = np.float64 if not info.tiny <= tau <= info.max else values.dtype
+    return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
+
+
 def check_temperature(temperature: float) -> float:
     """A temperature as a Python float.
 
@@ -246,7 +261,9 @@ def _check_k(
         return _filled(batch, k, np.float64), batch
     budget = np.asarray(k)
     if budget.dtype.kind not in "iuf":
-        raise TypeError(f"k must be a real number or an array of them, got {k!r}")
+        raise TypeError(
+            f"k must be a real number or an array of them, got {reprlib.repr(k)}"
+        )
     budget = budget.astype(np.float64)
     if integer_k and np.any(budget != np.floor(budget)):
         bad = budget[budget != np.floor(budget)].flat[0]

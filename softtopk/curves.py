@@ -151,11 +151,11 @@ class Curve:
 
     def scaled(self, c: float) -> Curve:
         """f(c t) for c > 0, the curve at temperature 1/c."""
-        return _Affine(self, c, 0.0)
+        return _Affine(self, _number(c), 0.0)
 
     def shifted(self, c: float) -> Curve:
         """f(t - c), which moves the threshold by -c and selects the same."""
-        return _Affine(self, 1.0, -c)
+        return _Affine(self, 1.0, -_number(c))
 
     def __repr__(self) -> str:
         return f"<curve {self.name}>"
@@ -234,11 +234,13 @@ class Curve:
         W = self.slope(u).sum(axis=-1)
         return row_dot(high, high), row_dot(p, low), row_dot(q, high), W
 
-    # Whether a step of `advance` is exact while m does not change.
+    # Whether a step of `advance` is exact while m does not change, and whether a last
+    # step asks for a look at m, since the slope may jump where m changes.
     exact: ClassVar[bool] = False
+    counted: ClassVar[bool] = False
 
     def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
-        """Masks of the entries past each kink of an exact curve; m counts them."""
+        """Masks of the entries that m counts."""
         raise NotImplementedError
 
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
@@ -488,6 +490,7 @@ class _Clip(Curve):
     name = "clip"
     support = (0.0, 1.0)
     free = True
+    counted = True
     exact = True
     noise = (-0.5, 1 / math.sqrt(12))
 
@@ -602,6 +605,7 @@ class Entmax(Curve):
     r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
 
     free = True
+    counted = True
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
@@ -670,6 +674,9 @@ class Entmax(Curve):
         S = row_dot(p, low)
         return v.shape[-1] - row_dot(low, low, WHOLE), S, S, W
 
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        return (self._base(v, t, work[0]) > 1,)
+
     def advance(self, t: Any, moments: Moments, k: Any) -> tuple[Any, Any]:
         m, S, _, W = moments
         gap = -np.expm1(self._b * np.log((k - m) / S)) / self._b
@@ -705,7 +712,9 @@ class _FlatEntmax(Entmax):
         return upper
 
     def place(self, offset: Any) -> Any:
-        return -np.log1p(-np.minimum(self._b * offset, 1 - 2.0**-53)) / self._b
+        least = self._b * offset < 1 - 2.0**-50  # above it rounding takes the digits
+        t = -np.log1p(-np.where(least, self._b * offset, 0)) / self._b
+        return np.where(least, t, 750.0)[()]  # a share of less than any number
 
     def offset(self, t: Any) -> Any:
         return -np.expm1(-self._b * t) / self._b
@@ -719,6 +728,9 @@ class _FlatEntmax(Entmax):
         y += 1
         W = row_dot(np.divide(p, y, out=y, where=y > 0), low)
         return v.shape[-1] - row_dot(low, low, WHOLE), S, S, W
+
+    def past(self, v: Array, t: Any, work: Room) -> tuple[Array, ...]:
+        return (self._logarithm(self._ratio(v, t, work[0]), t) > 0,)
 
     def _moved(self, t: Any, step: Any) -> Any:
         return t - np.log1p(-self._b * step) / self._b
@@ -778,6 +790,14 @@ class _Reflected(Curve):
 
     def reflected(self) -> Curve:
         return self._base
+
+
+def _number(c: float) -> float:
+    """The argument of `scaled` and `shifted` as a Python float."""
+    value = np.asarray(c)
+    if value.ndim or value.dtype.kind not in "iuf":
+        raise TypeError(f"c must be one real number, got {c!r}")
+    return float(value)
 
 
 class _Affine(Curve):

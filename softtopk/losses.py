@@ -155,7 +155,8 @@ def _am_softmax_loss(
     rows = finite_rows(scores, axis, where)
     t = _target(rows, target, shares=False)
     log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
-    return rows, 0.0 - _sum_where(t, log_p), (np.exp(log_p) - t) / tau
+    with np.errstate(over="ignore"):
+        return rows, 0.0 - _sum_where(t, log_p), (np.exp(log_p) - t) / tau
 
 
 @differentiable(_rule(_am_softmax_loss))

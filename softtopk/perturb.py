@@ -388,8 +388,9 @@ def _linearize_perturb_max(
             mixed = (hazard * t).sum(axis=1, keepdims=True)
             return hazard * (t * total - mixed) * joint[:, None]
 
-        total = _integrate(chosen, gaps, integrand)[0] * (unit / tau)
-        return total.astype(rows.x.dtype)
+        total = _integrate(chosen, gaps, integrand)[0] * unit
+        with np.errstate(over="ignore"):
+            return (total / tau).astype(rows.x.dtype)
 
     return Linearization(rows.expand(value), rows, product, product)
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature, row_dot
+from ._arrays import Array, Rows, as_rows, check_temperature, divide, row_dot
 from .hard import top_k
 from .linearize import Linearization, differentiable
 
@@ -44,6 +44,7 @@ __all__ = [
 
 _MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
 _EPS = 2.0**-52
+_RANGE = 600  # e to this power is far inside the range of float64
 _HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
 _SHORT = 512  # rows up to this length are sorted where that gives the threshold
 # Rows from this length on are cut by the threshold of a part of them.  It pays later
@@ -136,14 +137,14 @@ def log_softmax_rule(
 
     def push(t: Array) -> Array:
         t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-        _divide(t, tau)
-        return t
+        with np.errstate(over="ignore"):
+            return divide(t, tau)
 
     def pull(g: Array) -> Array:
         g = np.where(finite, g, 0)
         g -= p * g.sum(axis=-1, keepdims=True)
-        _divide(g, tau)
-        return g
+        with np.errstate(over="ignore"):
+            return divide(g, tau)
 
     return Linearization(rows.expand(log_p), rows, push, pull)
 
@@ -268,9 +269,14 @@ def entmax_rule(
     rows, b = _entmax_rows(x, alpha, axis, where)
     p = entmax_shares(rows.x, b, tau)[0]
     power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
-    w = np.zeros_like(p)
-    np.power(p, power, out=w, where=p > 0)
-    return _symmetric(rows, p, w, tau)
+    some = p > 0
+    if np.min(power) >= 0:
+        return _symmetric(rows, p, np.power(p, power, out=p * 0, where=some), tau)
+    # Small shares have large weights: as factors, each within the range of a double.
+    high = power * np.log(p, out=np.zeros(p.shape), where=some)
+    times = math.ceil(max(1.0, np.max(high) / _RANGE))
+    root = np.exp(high / times, out=np.zeros(p.shape), where=some)
+    return _symmetric(rows, p, root, tau, times)
 
 
 @differentiable(entmax_rule)
@@ -406,16 +412,15 @@ def taylor_softmax_rule(
     """The derivative of `taylor_softmax`."""
     order, tau = _check_order(order), check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    f, slope = _taylor(rows.x, order, tau)
-    total = f.sum(axis=-1, keepdims=True)
-    p, v = f / total, slope / total
-    _divide(v, tau)
+    p, v = _taylor(rows.x, order, tau)
 
     def push(t: Array) -> Array:
-        return v * t - p * row_dot(v, t)[:, None]
+        with np.errstate(over="ignore"):
+            return divide(v * t - p * row_dot(v, t)[:, None], tau)
 
     def pull(g: Array) -> Array:
-        return v * (g - row_dot(p, g)[:, None])
+        with np.errstate(over="ignore"):
+            return divide(v * (g - row_dot(p, g)[:, None]), tau)
 
     return Linearization(rows.expand(p), rows, push, pull)
 
@@ -472,9 +477,7 @@ def taylor_softmax(
     """
     order, tau = _check_order(order), check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    f, _ = _taylor(rows.x, order, tau)
-    f /= f.sum(axis=-1, keepdims=True)
-    return rows.expand(f)
+    return rows.expand(_taylor(rows.x, order, tau)[0])
 
 
 def sparse_softmax_rule(
@@ -674,11 +677,11 @@ def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | 
         if top > -np.inf:
             largest = _entmax_one(some, b, tau)[1]
             with np.errstate(over="ignore"):
-                reach = tau / b * np.minimum(largest, 1) ** b
-                low = top - reach * (1 + 1e-6)
-                near &= x[0] >= low.astype(x.dtype)
-                reach = (x.max(axis=-1) - low) / tau * b
-                most = np.minimum(reach * (1 + 1e-6), 1) ** (1 / b)
+                reach = tau / b * np.minimum(largest, 1) ** b * (1 + 1e-6)
+                near &= x[0] >= (top - reach).astype(x.dtype)
+                # Not from the cut, which is rounded to the grid of the scores.
+                above = x.max(axis=-1).astype(np.float64) - top + reach
+                most = np.minimum(above / tau * b * (1 + 1e-6), 1) ** (1 / b)
     return np.flatnonzero(near), most
 
 
@@ -966,13 +969,8 @@ def _distances(x: Array, tau: float) -> Array:
     with np.errstate(over="ignore"):
         d = x - x.max(axis=-1, keepdims=True)
         if tau != 1:
-            _divide(d, tau)
+            divide(d, tau)
     return d
-
-
-def _divide(values: Array, tau: float) -> None:
-    """Divide in place, also float32 values by a temperature out of their range."""
-    np.divide(values, np.float64(tau), out=values, casting="same_kind")
 
 
 def _softmax(x: Array, tau: float, weight: Array | None = None) -> Array:
@@ -988,14 +986,16 @@ def _softmax(x: Array, tau: float, weight: Array | None = None) -> Array:
 
 def _log_total(x: Array, tau: float) -> Array:
     total = tau * log_shares(x, tau)[1].astype(np.float64)
-    return (x.max(axis=-1) + total).astype(x.dtype)
+    with np.errstate(over="ignore"):
+        return (x.max(axis=-1) + total).astype(x.dtype)
 
 
 def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
-    """The Taylor polynomial f at u = x/tau and its derivative, 0 where x is -inf.
+    """The shares f / F and the slopes f' / F, F the sum of f; 0 where x is -inf.
 
-    Both are multiplied by r^order, r = min(1, 1/max|u|), so that no power overflows:
-    f(u) r^order = h(y) = sum_j y^j r^(order-j) / j! with y = u r.
+    f is the Taylor polynomial at u = x/tau.  It is multiplied by r^order,
+    r = min(1, 1/max|u|), so that no power overflows: f(u) r^order = h(y)
+    = sum_j y^j r^(order-j) / j! with y = u r.  That may be less than float32 holds.
     """
     active = x > -np.inf
     y = np.where(active, x, 0).astype(np.float64)
@@ -1009,20 +1009,28 @@ def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
             f = f * y + power / math.factorial(j)
             power = power * r
         slope *= r
-    return (f * active).astype(x.dtype), (slope * active).astype(x.dtype)
+        f *= active
+        slope *= active
+        total = f.sum(axis=-1, keepdims=True)
+        return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)
 
 
-def _symmetric(rows: Rows, p: Array, w: Array, tau: float) -> Linearization:
-    """The map (diag(w) - w w^T / W) / tau, W the sum of w over the row."""
-    shares = w / w.sum(axis=-1, keepdims=True)
+def _symmetric(
+    rows: Rows, p: Array, root: Array, tau: float, times: int = 1
+) -> Linearization:
+    """The map (diag(w) - w w^T / W) / tau, W the sum of w = root^times over the row."""
+    shares = (root / root.max(axis=-1, keepdims=True)) ** times
+    shares /= shares.sum(axis=-1, keepdims=True)
     pivot = shares.argmax(axis=-1)[:, None]
 
     def product(t: Array) -> Array:
         # Centred where most of the weight is, constants cancel exactly.
-        t = t - np.take_along_axis(t, pivot, axis=-1)
+        centre = np.take_along_axis(t, pivot, axis=-1)
+        t = np.subtract(t, centre, dtype=root.dtype)
         t -= row_dot(shares, t)[:, None]
-        t *= w
-        _divide(t, tau)
-        return t
+        with np.errstate(over="ignore", under="ignore"):
+            for _ in range(times):
+                t *= root
+            return divide(t, tau).astype(rows.x.dtype, copy=False)
 
     return Linearization(rows.expand(p), rows, product, product)

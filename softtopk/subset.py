@@ -69,7 +69,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature
+from ._arrays import Array, Rows, as_rows, check_temperature, divide
 from .linearize import Linearization, differentiable
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones alone
@@ -499,7 +499,8 @@ def _log_partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
             + lack * block.anchor
             + temperature * (lack * block.shift + soft + np.log(block.chance))
         )
-    return out.astype(rows.x.dtype), p
+    with np.errstate(over="ignore"):
+        return out.astype(rows.x.dtype), p
 
 
 def _checked(
@@ -527,7 +528,8 @@ def _grad_topk_rule(
     def product(g: Array) -> Array:
         out = np.zeros_like(g)
         for part, block in blocks:
-            out[part] = block.product(g[part].T).T / temperature
+            with np.errstate(over="ignore"):
+                out[part] = divide(block.product(g[part].T).T, temperature)
         return out
 
     return Linearization(rows.expand(_marginals(rows, blocks)), rows, product, product)
@@ -595,7 +597,7 @@ def grad_topk(
     -----
     O(n) time and memory for every k.  The absolute error of p is below 8 eps, and its
     relative error below 16 eps (1 + :math:`|x_i-\lambda|/\tau`) as long as p does
-    not underflow.  Entries whose p is below 1e-280 (float32: 1e-27) may be returned
+    not underflow.  Entries whose p is below 1e-280 (float32: 1e-25) may be returned
     as 0.  Source: https://spaces.ac.cn/archives/10373, claims A17 to A33.
 
     Examples

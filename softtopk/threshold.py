@@ -29,7 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import WHOLE, Array, Rows, as_rows, check_temperature, row_dot
+from ._arrays import (
+    WHOLE,
+    Array,
+    Rows,
+    as_rows,
+    check_temperature,
+    divide,
+    row_dot,
+)
 from .curves import Curve, Moments, Room, column, resolve
 from .linearize import Linearization, differentiable
 
@@ -88,7 +96,7 @@ def soft_topk_rule(
             t = t - np.take_along_axis(t, pivot, axis=-1)
             t -= row_dot(shares, t)[:, None]
             t *= w
-            return _divide(t, tau)
+            return divide(t, tau)
 
     return Linearization(
         rows.expand(found.p), rows, product, product, dk=rows.expand(shares)
@@ -313,8 +321,8 @@ def _solve_part(
     anchor = curve.anchor(*pair)
     top = None
     if curve.monotone and n > _ALONE and _FEW * k <= n:
-        top = curve.prepare(_divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
-    d = _divide(np.subtract(x, column(anchor, x), out=p), tau)
+        top = curve.prepare(divide(p[n - math.ceil(k) + 1 :] - anchor, tau))
+    d = divide(np.subtract(x, column(anchor, x), out=p), tau)
 
     def ends() -> tuple[Number, Number]:
         """The K-th and J-th largest distance, finite."""
@@ -365,12 +373,12 @@ def _solve_from_sample(
     if n < _LONG_ROW or (_extreme(k, m, n) and min(-low, high) < math.inf):
         return None
     anchor, sample, part = _sample(x, k, m)
-    _divide(sample, tau)
-    if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
+    divide(sample, tau)
+    if not sample.size or not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
         return None
     t = curve.place(np.float64(-curve.centre))
     t = _sampled_start(curve, sample, part, t, None, n, work)
-    curve.prepare(_divide(np.subtract(x, anchor, out=p), tau))
+    curve.prepare(divide(np.subtract(x, anchor, out=p), tau))
     sums = _Sums(curve, p, work)
     t = _root(curve, sums, k, t, None, x.dtype)
     offset, width = curve.offset(t), high - low
@@ -473,6 +481,8 @@ def _guess(
     if n < _LONG_ROW or _extreme(k, m, n):
         return curve.start(d, k, t)
     _, sample, part = _sample(d, k, m)
+    if not sample.size:
+        return curve.start(d, k, t)
     return _sampled_start(curve, sample, part, t, bracket, n, work)
 
 
@@ -484,13 +494,15 @@ def _extreme(k: Number, m: Number, n: int) -> bool:
 def _sample(row: Array, k: Number, m: Number) -> tuple[Number, Array, Number]:
     """A number near the k-th score, a sample counted from there, and its budget.
 
-    The sample is of the m entries that are finite.
+    The sample is of the m entries that are finite; it may have none of them.
     """
     n = row.size
     sample = row[:: n // _SAMPLE]
     sample = sample.copy() if m == n else sample[sample > -np.inf]
     part = k * (sample.size / m)
-    if not _extreme(k, m, n):
+    if not sample.size:
+        anchor = np.maximum.reduce(row)
+    elif not _extreme(k, m, n):
         place = sample.size - math.ceil(part)
         sample.partition(place)
         anchor = sample[place]
@@ -543,8 +555,8 @@ def _root(
         if excess <= 0:
             high = t
         move = abs(step - t)
-        size = tolerance * (1 + abs(t))
-        if move <= size:
+        size = tolerance * (min(1, k) + abs(t))
+        if move <= size and _settles(curve, sums, step, move, size, moments):
             return step
         slow = count > _PATIENCE and 2 * abs(excess) > before
         before = abs(excess)
@@ -557,12 +569,33 @@ def _root(
             halve = slow or not low < step < high
         if halve:
             step = 0.5 * low + 0.5 * high
-            if abs(step - t) <= size:
+            if 16 * abs(step - t) <= size:
                 return step
-        elif curve.exact and _steady(move, moments) and sums.count(step) == moments[0]:
+        elif (
+            curve.exact
+            and _steady(t, step, k, moments)
+            and sums.count(step) == moments[0]
+        ):
             return step
         t = step
     return t
+
+
+def _settles(
+    curve: Curve,
+    sums: _Sums | _Narrowed,
+    step: Number,
+    move: Number,
+    size: Number,
+    moments: Moments,
+) -> Any:
+    """Whether a short step is the last: not if it passes where the slope jumps.
+
+    A slope that is there many times as steep would have asked for as much less.
+    """
+    if not curve.counted:
+        return move <= size
+    return (move <= size) & ((16 * move <= size) | (sums.count(step) == moments[0]))
 
 
 def _root_within(
@@ -615,13 +648,15 @@ def _roots(
         excess, step = curve.advance(t, moments, k)
         low = np.where(excess >= 0, t, low)
         high = np.where(excess <= 0, t, high)
-        move, size = np.abs(step - t), tolerance * (1 + np.abs(t))
+        move, size = np.abs(step - t), tolerance * (np.minimum(k, 1) + np.abs(t))
         halve = ~((step > low) & (step < high))
         if count > _PATIENCE:
             slow = 2 * np.abs(excess) > before
             halve |= slow
         before = np.abs(excess)
         near = move <= size
+        if (near & ~done).any():
+            near = _settles(curve, sums, step, move, size, moments)
         odd = (halve | (move > _LONG)) & ~(done | near)
         if odd.any():
             wide = odd & (high - low == np.inf)
@@ -634,9 +669,9 @@ def _roots(
                     halve |= slow
             odd &= halve
             step = np.where(odd, 0.5 * low + 0.5 * high, step)
-            near |= odd & (np.abs(step - t) <= size)
+            near |= odd & (16 * np.abs(step - t) <= size)
         if curve.exact and not curve.monotone:  # whose moments cost no more
-            steady = _steady(move, moments) & ~(done | near | odd)
+            steady = _steady(t, step, k, moments) & ~(done | near | odd)
             if steady.any():
                 near |= steady & (sums.count(step) == moments[0])
         t = np.where(done, t, step)
@@ -654,9 +689,14 @@ def _roots(
     return found
 
 
-def _steady(move: Number, moments: Moments) -> Any:
-    """Whether a step is so short that it may well have passed no kink."""
-    return (move < 1) & (move * moments[3] < _CROSSED)
+def _steady(t: Number, step: Number, k: Number, moments: Moments) -> Any:
+    """Whether a step is so short that it may well have passed no kink.
+
+    The rounding of a step that leads to a much smaller number would be felt there.
+    """
+    move = np.abs(step - t)
+    fine = np.abs(t) <= 2 * (np.minimum(k, 1) + np.abs(step))
+    return fine & (move < 1) & (move * moments[3] < _CROSSED)
 
 
 class _Sums:
@@ -705,8 +745,8 @@ class _Narrowed:
         return m, P, C, W
 
     def count(self, t: Number) -> Number:
-        """The first of the moments alone: the others add nothing to it."""
-        return self._few.count(t)
+        """The first of the moments alone."""
+        return self._others[0] + self._few.count(t)
 
 
 def _parts(v: Array) -> list[Array]:
@@ -730,15 +770,6 @@ def _room(part: Array, work: Room) -> Room:
     return first[:size].reshape(shape), second[:size].reshape(shape)
 
 
-def _divide(d: Array, tau: float) -> Array:
-    """d / tau in place, also where tau leaves the range of the type of d."""
-    if tau == 1:
-        return d
-    info = np.finfo(d.dtype)
-    wide = np.float64 if not info.tiny <= tau <= info.max else d.dtype
-    return np.divide(d, tau, out=d, dtype=wide, casting="same_kind")
-
-
 def _slopes(
     curve: Curve, rows: Rows, found: Solution, tau: float
 ) -> tuple[Array, Array]:
@@ -749,7 +780,7 @@ def _slopes(
     """
     dtype = rows.x.dtype
     u = rows.x - found.anchor[:, None].astype(dtype)  # exact: a score or a midpoint
-    u = _divide(u, tau)
+    u = divide(u, tau)
     u -= found.offset[:, None].astype(dtype)
     w = curve.slope(u)
     w[~np.isfinite(u)] = 0

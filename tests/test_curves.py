@@ -242,6 +242,8 @@ def test_defaults_of_a_user_curve():
         (lambda: EXP.inverse(1.5), ValueError, r"p must lie in \[0, 1\], got 1.5"),
         (lambda: CLIP.regulariser([-0.1]), ValueError, r"p must lie in .* got -0.1"),
         (lambda: EXP.scaled(0), ValueError, "c must be finite and above 0, got 0"),
+        (lambda: EXP.scaled("x"), TypeError, "c must be one real number, got 'x'"),
+        (lambda: EXP.shifted(None), TypeError, "c must be one real number, got None"),
         (lambda: EXP.shifted(math.inf), ValueError, "c must be finite, got inf"),
         (lambda: EXP.value("a"), TypeError, "t must hold real numbers"),
     ],

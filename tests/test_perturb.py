@@ -326,3 +326,8 @@ def test_bad_input(arguments, error, message):
 def test_what_is_not_a_distribution_is_an_error(cdf, quantile, density, message):
     with pytest.raises(ValueError, match=message):
         perturb_max([1.0, 0.0], Noise("bad", cdf, quantile, density))
+
+
+def test_the_derivative_stands_a_denormal_temperature():
+    rule = linearize(perturb_max, [3.0, 1.0, 0.0, 0.0], temperature=1e-310)
+    assert not rule.jvp([1.0, 0.0, 0.0, 0.0]).any()

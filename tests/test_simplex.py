@@ -1,5 +1,6 @@
 """Distributions: 50-digit references, the entmax package, properties, bad input."""
 
+import warnings
 from fractions import Fraction
 from functools import partial
 
@@ -565,3 +566,59 @@ def test_bad_input_of_one(operator, arguments, error, message):
         return
     with pytest.raises(error, match=message):
         operator(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(9000, 2.0), (9000, 3.0), (140_000, 1.5), (140_000, 1.2)]
+)
+@pytest.mark.parametrize("offset", [1.0, 1e8, 1e15])
+def test_long_rows_on_a_coarse_grid_sum_to_one(n, alpha, offset):
+    # A support narrower than the distance of neighbouring numbers.
+    rng = np.random.default_rng(0)
+    step = np.spacing(offset)
+    for temperature in (1e-14, 1e-6, 1.0):
+        for x in (np.full(n, offset), offset + step * rng.integers(0, 3, n)):
+            p = entmax(x, alpha, temperature=temperature)
+            assert abs(p.sum() - 1) <= 64 * EPS
+            assert p.min() >= 0
+            gaps = (x - x.max()) / temperature
+            few = np.flatnonzero(gaps > -1 / (alpha - 1))
+            assert not np.delete(p, few).any()
+
+
+def test_taylor_softmax_of_float32_is_that_of_float64():
+    for order in (2, 36, 38, 40, 60, 100):
+        for x in ([10.0, 9.0], [100.0, 99.0], [1e4, -1e4]):
+            single = np.float32(x)
+            wide = taylor_softmax(np.float64(x), order)
+            assert np.allclose(taylor_softmax(single, order), wide, rtol=2.0**-22)
+            slope = linearize(taylor_softmax, np.float64(x), order).jvp([1.0, 0.0])
+            rule = linearize(taylor_softmax, single, order).jvp([1.0, 0.0])
+            assert np.allclose(rule, slope, rtol=1e-4, atol=1e-12)
+
+
+def test_derivative_of_entmax_with_small_shares():
+    """The weights p^(2 - alpha) are far beyond float32, or float64."""
+    x = np.zeros(64)
+    x[0] = 0.001
+    single = linearize(entmax, x.astype(np.float32), 20).jvp(x)
+    assert np.allclose(single, linearize(entmax, x, 20).jvp(x), rtol=1e-4)
+    none = linearize(entmax, np.zeros(1000, np.float32), 16).jvp(np.zeros(1000))
+    assert not none.any()
+    b, d = 199.0, 0.001
+    p = entmax([d, 0.0, 0.0], 200.0)
+    w = p[0] ** (1 - b)
+    change = linearize(entmax, [d, 0.0, 0.0], 200.0).jvp([1.0, 0.0, 0.0])
+    assert np.isclose(change[0], w, rtol=1e-12)  # the others' weights are infinite
+    assert np.isfinite(change).all()
+
+
+@pytest.mark.parametrize("operator", [softmax, log_softmax, entmax, taylor_softmax])
+def test_an_extreme_temperature_gives_no_warning(operator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for temperature in (1e-300, 1e300):
+            for dtype in (np.float32, np.float64):
+                rule = linearize(operator, np.zeros(2, dtype), temperature=temperature)
+                assert not np.isnan(rule.jvp([1.0, 0.0])).any()
+        logsumexp(np.float32([1, 2]), temperature=1e300)

@@ -412,3 +412,15 @@ def test_the_input_is_not_written_to_and_types_are_kept():
     assert grad_topk([3, 1, 2], 1).dtype == np.float64
     assert grad_topk(np.float32([3, 1, 2]), 1).dtype == np.float32
     assert log_partition(np.float32([3, 1, 2]), 1).dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_derivative_stands_extreme_temperatures(dtype):
+    x = np.array([3, 1, 0, 0], dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for temperature in (1e-46, 1e300):
+            rule = linearize(grad_topk, x, 2, temperature=temperature)
+            change = rule.jvp([1.0, 0.0, 0.0, 0.0])
+            assert float(np.abs(change).max()) < 1e-200
+        log_partition(x, 2, temperature=1e300)

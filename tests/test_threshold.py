@@ -942,3 +942,54 @@ def test_k_one_of_exp_is_softmax(x):
     np.testing.assert_allclose(
         stk.soft_topk(x, 1, "exp"), e / e.sum(), rtol=0, atol=8 * np.finfo(float).eps
     )
+
+
+# --- where k or a sample leaves little to go by --------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("curve", ["exp", "clip", entmax(1.5), entmax(1.75)], ids=str)
+def test_a_budget_next_to_a_whole_one_is_met_to_the_last_digits(curve, dtype):
+    # A last step over a place where the slope jumps leaves more than its own size.
+    eps = float(np.finfo(dtype).eps)
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        n = int(rng.integers(2, 12))
+        x = (rng.standard_normal(n) * 10 ** rng.uniform(-6, 1)).astype(dtype)
+        k = int(rng.integers(1, n + 1)) - 10 ** rng.uniform(-15, -6)
+        p = stk.soft_topk(x, k, curve)
+        assert abs(math.fsum(map(float, p)) - k) <= n * 4 * eps
+    tight = stk.soft_topk(np.float32([1, 0]), 1 - 1e-9, "clip")
+    assert np.abs(tight - [1, 0]).max() <= 2.0**-22
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_a_tiny_budget_keeps_its_digits(curve):
+    for k in (1e-13, 1e-100):
+        p = stk.soft_topk([0.1, 0.7, -0.3], k, curve)
+        assert math.isclose(p.sum(), k, rel_tol=1e-12)
+        assert np.allclose(stk.soft_topk(np.zeros(5), k, curve), k / 5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("k", [100, 5000, 16000])
+def test_a_mask_may_leave_out_every_sampled_entry(curve, k):
+    n = 1 << 15
+    where = np.arange(n) % (n >> 10) != 0
+    p = stk.soft_topk(np.zeros(n), k, curve, where=where)
+    assert np.allclose(p[where], k / where.sum(), rtol=0, atol=8 * 2.0**-52)
+    assert not p[~where].any()
+
+
+def test_a_mask_or_a_byte_order_is_not_lost():
+    with pytest.raises(TypeError, match="x must not be a masked array"):
+        stk.soft_topk(np.ma.array([3.0, 1, 0], mask=[1, 0, 0]), 1)
+    for code, dtype in ((">f2", "f4"), (">f4", "f4"), (">f8", "f8"), ("<f4", "f4")):
+        p = stk.soft_topk(np.array([1, 2], code), 1)
+        assert p.dtype == np.dtype(dtype)
+        assert np.array_equal(p, stk.soft_topk(np.array([1, 2], dtype), 1))
+
+
+def test_a_budget_of_many_digits_is_named_in_short():
+    with pytest.raises(TypeError, match=r"^k must be a real number.{0,80}$"):
+        stk.soft_topk([1, 2], 10**400)
