@@ -18,7 +18,7 @@
     const tau = Number(fields.get("tau") ?? START.tau);
     const curve = fields.get("curve") ?? START.curve;
     if (!good || !(k >= 0 && k <= x.length) || !(tau >= 0.01 && tau <= 10)) return null;
-    if (curve !== "gradtopk" && !(curve in operators.curves)) return null;
+    if (curve !== "gradtopk" && !Object.hasOwn(operators.curves, curve)) return null;
     return { x, k, tau, curve };
   }
 
@@ -120,7 +120,7 @@
         row.append(node);
       };
       button("New scores", () => {
-        const x = Array.from({ length: this.x.length }, () => Math.random() * 6 - 3);
+        const x = Array.from({ length: this.x.length }, () => Number((Math.random() * 6 - 3).toFixed(3)));
         this.restore({ ...this.state, x: x.sort((a, b) => b - a) });
       });
       button("Make a tie", () => {

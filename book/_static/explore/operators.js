@@ -17,7 +17,7 @@
       label: "min(1, eᵗ)",
       value: (t) => Math.exp(Math.min(t, 0)),
       complement: (t) => -Math.expm1(Math.min(t, 0)),
-      slope: (t) => (t < 0 ? Math.exp(t) : 0),
+      slope: (t) => (t <= 0 ? Math.exp(t) : 0),
     },
     laplace: {
       label: "Laplace",
@@ -152,7 +152,7 @@
     const whole = logPartitions(scaled, k)[k];
     return scaled.map((score, i) => {
       const others = scaled.filter((_, j) => j !== i);
-      return Math.exp(score + logPartitions(others, k - 1)[k - 1] - whole);
+      return Math.min(1, Math.exp(score + logPartitions(others, k - 1)[k - 1] - whole));
     });
   }
 

@@ -28,7 +28,7 @@ globalThis.softtopkParts = (function () {
     if (value === -Infinity) return "−∞";
     if (Math.abs(value) < 5e-16) return "0";
     const size = Math.abs(value);
-    const text = size < 1e-3 || size >= 1e5 ? value.toExponential(2) : value.toPrecision(4);
+    const text = size < 1e-3 || size >= 1e5 ? value.toExponential(3) : value.toPrecision(4);
     return text.replaceAll("-", "−");
   }
 
@@ -126,9 +126,11 @@ globalThis.softtopkParts = (function () {
     return draw("polyline", { points: points.join(" "), fill: "none", ...attributes });
   }
 
-  /* A symmetric matrix as coloured squares: blue above zero, orange below. */
-  function matrix(rows, name) {
-    const n = rows.length;
+  /* A symmetric matrix as coloured squares: blue above zero, orange below. What is as
+   * small as the rounding of its entries is shown as zero. */
+  function matrix(all, name) {
+    const n = all.length;
+    const rows = all.map((row) => row.map((value) => (Math.abs(value) < 1e-9 ? 0 : value)));
     const top = Math.max(1e-300, ...rows.flat().map(Math.abs));
     const svg = draw("svg", {
       viewBox: `0 0 ${n} ${n}`,
