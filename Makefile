@@ -26,7 +26,7 @@ $(STAMP): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-newest: ## instead of env: the newest release of every dependency, for once
+newest: ## instead of env: the newest releases that pyproject.toml allows, for once
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[book,test]'
 	$(BIN)/python -m pip freeze --exclude-editable > $(VENV)/newest.txt
@@ -54,7 +54,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 browser: book ## the built pages in a headless Chromium, offline
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/browser
 
-bench: $(STAMP) ## ratios to NumPy's sort, partition and softmax
+bench: $(STAMP) ## ratios to NumPy's sort and a plain softmax
 	$(BIN)/python benchmarks/bench.py
 
 refresh: $(STAMP) ## run every notebook again and store its outputs (a fixed point)

@@ -1,4 +1,4 @@
-"""Smooth top-k operators: derived, proved, and computed to the last digit."""
+"""Smooth top-k operators: derived, proved, and computed to a few rounding errors."""
 
 from . import curves, iterative, losses
 from .hard import top_k, top_k_sum

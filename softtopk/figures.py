@@ -1,8 +1,8 @@
 r"""The book's figure style and its recurring plots.
 
 Figures are PNG, drawn on an opaque white ground so that they read the same on the
-light and the dark theme, with labels large enough for a phone. Colours are the
-Okabe-Ito set, which stays distinct under the common colour-vision deficiencies;
+light and the dark theme, with labels large enough for a phone. Most colours are
+of the Okabe-Ito set, which stays distinct under the common colour-vision deficiencies;
 curves also differ in line style, so colour is never the only cue.
 
 This module needs Matplotlib and is never imported by the operators.

@@ -43,7 +43,7 @@ def top_k(
     Returns
     -------
     array
-        Of the shape of `x`; sums to k along `axis`.
+        Of the shape of `x`, or of its broadcast against `k`; sums to k along `axis`.
 
     Raises
     ------
@@ -86,7 +86,8 @@ def top_k_sum(
     Returns
     -------
     array or scalar
-        One number per row, of the shape of `x` without `axis`.
+        One number per row, of the shape of `x` without `axis`, or of its broadcast
+        against `k`.
 
     Raises
     ------

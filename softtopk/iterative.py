@@ -1,13 +1,14 @@
 r"""Two iterations for a smooth top-k, kept because the book refutes them.
 
 Both add k distributions over the entries and take mass away from what is already
-selected.  With the hard argmax in place of softmax the first one is exact; with softmax
-neither is a smooth top-k operator.
+selected.  With the hard argmax in place of softmax the first one is exact where
+:math:`x_{(k)}>x_{(n)}`; with softmax neither is a smooth top-k operator.
 
 - `soft_k_max`: :math:`p\leftarrow p+\mathrm{softmax}((1-p)(x-\min x))`.  Not monotone,
   entries may exceed 1, and for k = n the limit at temperature 0 is wrong.
-- `weighted_softmax_topk`: weights :math:`(1-p)e^x`.  The limit for k = 2 is
-  (3/2, 1/2, 0, ..., 0); for k >= 3 weights turn negative and the sum has poles.
+- `weighted_softmax_topk`: weights :math:`(1-p)e^x`.  The limit for k = 2 and
+  distinct scores is (3/2, 1/2, 0, ..., 0); for k >= 3 weights turn negative and the
+  sum has poles.
 
 Use `soft_topk` or `grad_topk` instead.  The chapter *selection/iterations* proves what
 is said here.
@@ -36,7 +37,7 @@ def soft_k_max(x: ArrayLike, k: ArrayLike, *, axis: int = -1) -> Array:
     Returns
     -------
     array
-        p > 0 with sum k, of the shape of `x`.  It does not keep the order of the
+        p >= 0 with sum k, of the shape of `x`.  It does not keep the order of the
         scores, and its entries can exceed 1.
 
     Raises

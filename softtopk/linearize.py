@@ -36,8 +36,8 @@ class Linearization:
     value : array
         The operator at the point.
     dk : array or None
-        Derivative of `value` with respect to the budget `k` of its row, if the
-        operator has a real one.
+        Derivative of `value` with respect to the budget `k` of its row: for
+        `soft_topk`, `threshold` and `losses.potential`.
 
     Notes
     -----
@@ -138,8 +138,8 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     Returns
     -------
     Linearization
-        With ``value``, ``jvp(tangent)``, ``vjp(cotangent)``, ``jacobian()`` and,
-        where the budget is real, ``dk``.
+        With ``value``, ``jvp(tangent)``, ``vjp(cotangent)``, ``jacobian()`` and, for
+        `soft_topk`, `threshold` and `losses.potential`, ``dk``.
 
     Raises
     ------

@@ -13,9 +13,9 @@ over the entries of gaps that are not negative,
 .. math:: L=\tau\sum_i\Bigl[F(u_i)+\varphi(t_i)-t_iu_i\Bigr],\qquad
           u_i=\frac{x_i-\lambda}\tau,
 
-and that is how it is computed, each gap in a form without cancellation: a loss is
-never below 0, and one near 0 has an error of a few units in the last place of
-:math:`\sum_i|p_i-t_i|(1+|u_i|)`, as far as the scores determine it.
+and that is how it is computed, each gap of a named curve or entmax in a form without
+cancellation: a loss is never below 0, and one near 0 has an error of a few units in the
+last place of :math:`\sum_i|p_i-t_i|(1+|u_i|)`, as far as the scores determine it.
 
 A target is an array of class indices, of the shape of the scores without `axis`, or
 an array of shares, of the shape of the scores.  A class index or a share above 0 at
@@ -152,7 +152,7 @@ def _am_softmax_loss(
     where: ArrayLike | None = None,
 ) -> Terms:
     tau, margin = check_temperature(temperature), _check_margin(margin)
-    rows = finite_rows(scores, axis, where)
+    rows = finite_rows(scores, axis, where, "scores")
     t = _target(rows, target, shares=False)
     log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
     with np.errstate(over="ignore"):
@@ -259,7 +259,8 @@ def sparse_softmax_loss(
     -------
     array or scalar
         One loss for each row; at least 0.  It is :math:`-\log p_t` with
-        ``p = sparse_softmax(x, k)`` if the target is among the k largest, and goes on
+        ``p = sparse_softmax(x, k)`` if the target is among the k largest and the next
+        score is smaller, and goes on
         as a continuous convex function where it is not and :math:`p_t=0`.
 
     Raises
@@ -481,8 +482,8 @@ def potential(
     Returns
     -------
     array or scalar
-        One number for each row, of the shape of `x` without `axis`, in the units of
-        the scores.
+        One number for each row, of the shape of `x` without `axis` or of its broadcast
+        against `k`, in the units of the scores.
 
     Raises
     ------
@@ -502,7 +503,7 @@ def potential(
     Examples
     --------
     >>> from softtopk.losses import potential
-    >>> float(potential([1.0, 1.0], 1, "exp").round(6))  # 1 + log(2), and F(-log 2)
+    >>> float(potential([1.0, 1.0], 1, "exp").round(6))  # 1 + log(2), and 2 F(-log 2)
     2.693147
     >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
     5.0
@@ -574,9 +575,9 @@ def top_k_loss(
 
     Notes
     -----
-    The cost of `soft_topk` and of a pass of the curve's functions.  A curve of your
-    own is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0 is right to a few
-    units of 1e-16 only.
+    The cost of `soft_topk` and of a pass of the curve's functions.  Any curve but
+    the named ones and entmax is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0
+    is right to a few units of 1e-16 only.
 
     References
     ----------
@@ -646,7 +647,8 @@ def stop_gradient_loss(
     Returns
     -------
     array or scalar
-        One number for each row, of the shape of `x` without `axis`.
+        One number for each row, of the shape of `x` without `axis` or of its broadcast
+        against `k`.
 
     Raises
     ------

@@ -72,7 +72,8 @@ def erfc(z: ArrayLike) -> Array:
     Returns
     -------
     array
-        Relative error below a few eps (1 + z^2); underflows to 0 beyond z = 26.6.
+        Relative error below a few eps (1 + z^2); subnormal from z = 26.6 on, 0 from
+        27.3 on.
 
     Examples
     --------
@@ -117,7 +118,7 @@ class Noise:
         :math:`\log\Phi`, for accuracy where :math:`\Phi` is near 1 or 0.
     kinks : tuple of float
         Where the density is not smooth: there the quadrature splits its panels.  One
-        that is not declared costs accuracy, 1e-8 at worst for a corner.
+        that is not declared costs accuracy, about 1e-7 for a corner.
 
     Examples
     --------
@@ -434,6 +435,8 @@ def perturb_max(
 
     Raises
     ------
+    TypeError
+        If an argument has a wrong type.
     ValueError
         If `x` holds NaN, +inf or a row of only -inf, if the noise is unknown or its
         functions are not those of a continuous distribution, or if the temperature

@@ -553,17 +553,19 @@ def sparse_softmax(
     return rows.expand(_softmax(rows.x, tau, top_k(rows.x, rows.k)))
 
 
-def finite_rows(x: ArrayLike, axis: int, where: ArrayLike | None) -> Rows:
-    """Rows with at least one finite entry each.
+def finite_rows(
+    x: ArrayLike, axis: int, where: ArrayLike | None, name: str = "x"
+) -> Rows:
+    """Rows with at least one finite entry each; `name` is what an error calls them.
 
     Raises
     ------
     TypeError, ValueError
         As in `as_rows`, and if a row has no finite entry.
     """
-    rows = as_rows(x, axis=axis, where=where)
+    rows = as_rows(x, axis=axis, where=where, name=name)
     if (rows.finite == 0).any():
-        raise ValueError("x must have a finite entry in every row, got only -inf")
+        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
     return rows
 
 

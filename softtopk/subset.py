@@ -586,7 +586,8 @@ def grad_topk(
     Returns
     -------
     array
-        p, of the shape of `x`, with 0 <= p <= 1 and sum k.
+        p, of the shape of `x` or of its broadcast against `k`, with 0 <= p <= 1 and
+        sum k.
 
     Raises
     ------
@@ -596,9 +597,10 @@ def grad_topk(
     Notes
     -----
     O(n) time and memory for every k.  The absolute error of p is below 8 eps, and its
-    relative error below 16 eps (1 + :math:`|x_i-\lambda|/\tau`) as long as p does
-    not underflow.  Entries whose p is below 1e-280 (float32: 1e-25) may be returned
-    as 0.  Source: https://spaces.ac.cn/archives/10373, claims A17 to A33.
+    relative error below 16 eps (1 + :math:`|x_i-\lambda|/\tau`), :math:`\lambda` the
+    sigmoid's threshold for k - 1/2, down to p = 1e-280 (float32: 1e-25); a smaller p
+    may come out too small, or as 0.  Source: https://spaces.ac.cn/archives/10373,
+    claims A17 to A33.
 
     Examples
     --------

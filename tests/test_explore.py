@@ -98,6 +98,15 @@ def test_jacobians_away_from_kinks(name):
         assert np.max(np.abs(jacobian - lin.jacobian())) <= TOLERANCE
 
 
+def test_a_tie_that_saturates_keeps_its_slope():
+    (jacobian,) = run("s.jacobian('exp', ...c)", [[[2.2, 0.9, 0.9, -0.3], 3, 0.02]])
+    lin = stk.linearize(
+        stk.soft_topk, [2.2, 0.9, 0.9, -0.3], 3, "exp", temperature=0.02
+    )
+    assert lin.jacobian()[1, 2] == pytest.approx(-25)
+    assert np.max(np.abs(jacobian - lin.jacobian())) <= 1e-9
+
+
 def test_grad_topk():
     points = cases((1, 2, 3, 4))
     shares = run("s.gradTopK(...c)", points)

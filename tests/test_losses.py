@@ -552,3 +552,10 @@ class Unknown(curves.Curve):
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_scores_of_the_margin_loss_are_named():
+    with pytest.raises(ValueError, match=r"^scores must be finite"):
+        am_softmax_loss([np.nan, 0.0], 1, 0.3)
+    with pytest.raises(ValueError, match=r"^scores must have a finite entry"):
+        am_softmax_loss([-np.inf, -np.inf], 1, 0.3)

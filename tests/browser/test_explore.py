@@ -104,6 +104,14 @@ def test_every_operator(explorer: Page, name: str) -> None:
     agrees(explorer)
 
 
+def test_new_scores_are_those_of_the_address(explorer: Page) -> None:
+    explorer.get_by_role("button", name="New scores").click()
+    agrees(explorer)
+    shown = explorer.locator("softtopk-explorer tbody td:nth-child(2)")
+    table = [float(text.replace("−", "-")) for text in shown.all_text_contents()]
+    assert table == state(explorer)["x"]
+
+
 def test_scores_move_by_keyboard_and_pointer(explorer: Page) -> None:
     handle = explorer.get_by_role("slider", name="score 3")
     start = state(explorer)["x"][2]
@@ -160,7 +168,16 @@ def test_a_shared_address_restores_the_view(base: str, browser: Browser) -> None
 
 
 @pytest.mark.parametrize(
-    "wrong", ["#x=1", "#x=9,1&k=1", "#x=1,0&k=7", "#x=1,0&tau=0", "#x=a,b", "#top"]
+    "wrong",
+    [
+        "#x=1",
+        "#x=9,1&k=1",
+        "#x=1,0&k=7",
+        "#x=1,0&tau=0",
+        "#x=a,b",
+        "#x=2,1&k=1&curve=toString",
+        "#top",
+    ],
 )
 def test_a_wrong_address_shows_the_first_view(
     base: str, browser: Browser, wrong: str
