@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -392,3 +393,30 @@ def test_the_list_follows_a_changed_chapter(tmp_path: Path) -> None:
     prove(tmp_path / "book", "Old")
     book = prove(tmp_path / "book", "New")
     assert book.page("all").select_one("li p").get_text().endswith("(New)")
+
+
+# --- The search ----------------------------------------------------------------------
+
+
+def index_entries(folder: Path) -> dict[str, object]:
+    text = (folder / "html" / "searchindex.js").read_text(encoding="utf8")
+    index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    return index["indexentries"]
+
+
+def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
+    tmp_path: Path,
+) -> None:
+    pages = {
+        "index": "# Book\n\n```{toctree}\nterms\n```\n",
+        "terms": "# Terms\n\n```{glossary}\nshare\n  A part.\n```\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf8")
+    settings = {"extensions": ["myst_parser", "indexing"]}
+    assert run_sphinx(tmp_path, tmp_path / "html", settings) == ""
+    first = index_entries(tmp_path)
+    assert list(first) == ["share"]
+    (tmp_path / "index.md").write_text(pages["index"] + "\nMore.\n", encoding="utf8")
+    run_sphinx(tmp_path, tmp_path / "html", settings)
+    assert index_entries(tmp_path) == first
