@@ -413,7 +413,7 @@ def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
     }
     for name, text in pages.items():
         (tmp_path / f"{name}.md").write_text(text, encoding="utf8")
-    settings = {"extensions": ["myst_parser", "indexing"]}
+    settings = {"extensions": ["myst_nb", "indexing"]}
     assert run_sphinx(tmp_path, tmp_path / "html", settings) == ""
     first = index_entries(tmp_path)
     assert list(first) == ["share"]
