@@ -305,6 +305,11 @@ class _Exp(Curve):
     monotone = True
     free = True
     exact = True
+    # A step is 0 once m repeats, and one that is not may leave more than its size.
+    tolerance: ClassVar[dict[np.dtype[np.floating], float]] = {
+        np.dtype(np.float64): 2.0**-52,
+        np.dtype(np.float32): 2.0**-23,
+    }
     noise = (1.0, 1.0)
 
     def prepare(self, d: Array) -> Array:

@@ -947,28 +947,43 @@ def test_k_one_of_exp_is_softmax(x):
 # --- where k or a sample leaves little to go by --------------------------------------
 
 
+STEEP = ["exp", "clip", *map(entmax, (1.25, 1.5, 1.6, 1.75, 1.9))]
+
+
+@pytest.mark.parametrize("single", [True, False])
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("curve", ["exp", "clip", entmax(1.5), entmax(1.75)], ids=str)
-def test_a_budget_next_to_a_whole_one_is_met_to_the_last_digits(curve, dtype):
+@pytest.mark.parametrize("curve", STEEP, ids=str)
+def test_a_budget_next_to_the_whole_row_leaves_nobody_out(curve, dtype, single):
     # A last step over a place where the slope jumps leaves more than its own size.
-    eps = float(np.finfo(dtype).eps)
+    eps, lack = float(np.finfo(dtype).eps), 1e-9
     rng = np.random.default_rng(11)
-    for _ in range(200):
-        n = int(rng.integers(2, 12))
-        x = (rng.standard_normal(n) * 10 ** rng.uniform(-6, 1)).astype(dtype)
-        k = int(rng.integers(1, n + 1)) - 10 ** rng.uniform(-15, -6)
-        p = stk.soft_topk(x, k, curve)
-        assert abs(math.fsum(map(float, p)) - k) <= n * 4 * eps
-    tight = stk.soft_topk(np.float32([1, 0]), 1 - 1e-9, "clip")
-    assert np.abs(tight - [1, 0]).max() <= 2.0**-22
+    for n in range(2, 12):
+        spread = 10 ** rng.uniform(-6, 1, (40, 1))
+        x = (rng.standard_normal((40, n)) * spread).astype(dtype)
+        k = n - lack * rng.random(40)
+        if single:
+            p = np.array([stk.soft_topk(x[i], k[i], curve) for i in range(40)])
+        else:
+            p = stk.soft_topk(x, k, curve)
+        assert p.min() >= 1 - lack - 6 * eps
+    tight = stk.soft_topk(np.full((1 if single else 2, 2), [1, 0], dtype), 1 - lack)
+    assert np.isclose(tight.sum(axis=-1), 1, rtol=4 * eps).all()
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_budget_next_to_a_whole_one_is_met_by_the_clip(rows):
+    p = stk.soft_topk(np.full((rows, 2), [1, 0], np.float32), 1 - 1e-9, "clip")
+    assert np.abs(p - [1, 0]).max() <= 2.0**-22
+
+
+@pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
-def test_a_tiny_budget_keeps_its_digits(curve):
+def test_a_tiny_budget_keeps_its_digits(curve, rows):
     for k in (1e-13, 1e-100):
-        p = stk.soft_topk([0.1, 0.7, -0.3], k, curve)
-        assert math.isclose(p.sum(), k, rel_tol=1e-12)
-        assert np.allclose(stk.soft_topk(np.zeros(5), k, curve), k / 5, rtol=1e-12)
+        for x in ([0.1, 0.7, -0.3], [0.0] * 5):
+            p = stk.soft_topk(np.full((rows, len(x)), x), k, curve)
+            assert np.allclose(p.sum(axis=-1), k, rtol=1e-12, atol=0)
+        assert np.allclose(p, k / 5, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
