@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 import softtopk as stk
 from softtopk._arrays import as_rows
 from softtopk.curves import Curve, entmax, resolve
-from softtopk.threshold import order_pair, solve
+from softtopk.threshold import _Narrowed, _Sums, _work, order_pair, solve
 
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
 CURVES = [*map(resolve, NAMES), *map(entmax, (1.5, 1.25, 1.05))]
@@ -1008,3 +1008,26 @@ def test_a_mask_or_a_byte_order_is_not_lost():
 def test_a_budget_of_many_digits_is_named_in_short():
     with pytest.raises(TypeError, match=r"^k must be a real number.{0,80}$"):
         stk.soft_topk([1, 2], 10**400)
+
+
+COUNTED = [curve for curve in CURVES if curve.exact or curve.counted]
+
+
+@pytest.mark.parametrize("curve", COUNTED, ids=lambda c: c.name)
+@typed
+def test_a_count_is_the_first_of_the_moments(curve, dtype):
+    # Else the solver evaluates once more than it has to, and nobody would notice.
+    rng = np.random.default_rng(3)
+    d = rng.normal(size=50).astype(dtype)
+    v = curve.prepare(d.copy())
+    sums = _Sums(curve, v, _work(v.size, v.dtype))
+    part = _Sums(curve, v[:20], _work(20, v.dtype))
+    counts = set()
+    for offset in np.linspace(-2, 2, 9):
+        t = curve.place(np.float64(offset))
+        counts.add(float(sums.count(t)))
+        assert sums.count(t) == sums(t)[0]
+        rest = np.subtract(sums(t), part(t), dtype=np.float64)
+        narrowed = _Narrowed(part, rest)
+        assert narrowed.count(t) == narrowed(t)[0] == sums(t)[0]
+    assert len(counts) > 3
