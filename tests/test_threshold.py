@@ -1025,9 +1025,10 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
     counts = set()
     for offset in np.linspace(-2, 2, 9):
         t = curve.place(np.float64(offset))
-        counts.add(float(sums.count(t)))
-        assert sums.count(t) == sums(t)[0]
-        rest = np.subtract(sums(t), part(t), dtype=np.float64)
-        narrowed = _Narrowed(part, rest)
-        assert narrowed.count(t) == narrowed(t)[0] == sums(t)[0]
+        with np.errstate(divide="ignore"):  # the solver ignores it as well
+            whole, some = sums(t), part(t)
+            count = sums.count(t)
+            narrowed = _Narrowed(part, np.subtract(whole, some, dtype=np.float64))
+            assert narrowed.count(t) == narrowed(t)[0] == count == whole[0]
+        counts.add(float(count))
     assert len(counts) > 3
