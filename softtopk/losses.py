@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 
 from ._arrays import Array, Rows, as_real, as_rows, check_temperature, row_dot
 from .curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax, resolve
-from .hard import top_k
+from .hard import top_k, top_k_sum
 from .linearize import Linearization, differentiable
 from .simplex import entmax_shares, finite_rows, log_shares, truncated_rows
 from .threshold import Solution, solve
@@ -436,7 +436,11 @@ def _potential(
     """The terms, and the thresholds."""
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
-    found, u = _distances(curve, rows, tau)
+    # V(c x) at the temperature c tau is c V(x): sums must not leave the range.
+    peak = np.abs(rows.x).max(where=rows.x > -np.inf, initial=tau)
+    c = 2.0**-200 if peak > 2.0**900 else 1.0
+    scores, tau = c * _double(rows.x), max(c * tau, 5e-324)
+    found, u = _distances(curve, rows._replace(x=scores), tau)
     active = u > -np.inf
     with np.errstate(all="ignore"):
         whole = found.offset == -np.inf
@@ -446,10 +450,14 @@ def _potential(
         terms = np.where(active, curve.potential(np.where(active, u, 0)), 0)
         value = rows.k * anchor + tau * (rows.k * offset + terms.sum(axis=-1))
         if whole.any():
-            full = np.where(rows.x > -np.inf, rows.x, 0).sum(axis=-1, dtype=float)
+            full = np.where(scores > -np.inf, scores, 0).sum(axis=-1)
             full -= tau * rows.k * float(curve.regulariser(1.0))
             value = np.where(whole, full, value)
-    return (rows, value, found.p), found.anchor + tau * found.offset
+        far = ~np.isfinite(value)
+        if far.any():  # so many temperatures apart that these make no difference
+            value[far] = top_k_sum(scores[far], rows.k[far])
+        threshold = found.anchor / c + tau / c * found.offset
+        return (rows, value / c, found.p), threshold
 
 
 def _potential_rule(*args: Any, **kwargs: Any) -> Linearization:

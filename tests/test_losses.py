@@ -559,3 +559,17 @@ def test_the_scores_of_the_margin_loss_are_named():
         am_softmax_loss([np.nan, 0.0], 1, 0.3)
     with pytest.raises(ValueError, match=r"^scores must have a finite entry"):
         am_softmax_loss([-np.inf, -np.inf], 1, 0.3)
+
+
+@pytest.mark.parametrize("curve", ["exp", "laplace", "sigmoid", "clip", "triangular"])
+def test_the_potential_stands_the_ends_of_the_range(curve):
+    x = [1e308, 0.0, -1e308]
+    for temperature in (1e-300, 1.0, 1e200):
+        for k in (0.4, 1, 2.1, 3):
+            value = potential(x, k, curve, temperature=temperature)
+            assert np.isclose(value, top_k_sum(x, k), rtol=1e-15, atol=1e290)
+    scale = 2.0**1000
+    for k in (0.5, 1, 2.5, 4):
+        row = np.array([1.0, 0.5, -2.0, 0.0])
+        wide = potential(scale * row, k, curve, temperature=scale)
+        assert wide == scale * potential(row, k, curve)
