@@ -54,6 +54,10 @@ def top_k(
     -----
     O(n) per row for one k, O(n log n) for an array of different ones.
 
+    References
+    ----------
+    Claims A03 and D01, *selection/problem*.
+
     Examples
     --------
     >>> import softtopk as stk
@@ -93,6 +97,14 @@ def top_k_sum(
     ------
     TypeError, ValueError
         As in `top_k`.
+
+    Notes
+    -----
+    The cost of `top_k`.
+
+    References
+    ----------
+    Claims C11 to C15, *selection/problem*.
 
     Examples
     --------

@@ -146,6 +146,15 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     TypeError
         If the operator has no registered derivative.
 
+    Notes
+    -----
+    The cost of the operator once; a product is of the order of the operator again, or
+    less, and the Jacobian takes n products.
+
+    References
+    ----------
+    *selection/derivatives*, claims A58 to A62.
+
     Examples
     --------
     >>> import softtopk as stk

@@ -180,6 +180,10 @@ def log_softmax(
     O(n) per row.  The logarithm of the largest share is minus log1p of what the
     others weigh, so it keeps its digits as it tends to 0.
 
+    References
+    ----------
+    *distributions/softmax*.
+
     Examples
     --------
     >>> from softtopk.simplex import log_softmax
@@ -271,7 +275,9 @@ def entmax_rule(
     power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
     some = p > 0
     if np.min(power) >= 0:
-        return _symmetric(rows, p, np.power(p, power, out=p * 0, where=some), tau)
+        return _symmetric(
+            rows, p, np.power(p, power, out=np.zeros_like(p), where=some), tau
+        )
     # Small shares have large weights: as factors, each within the range of a double.
     high = power * np.log(p, out=np.zeros(p.shape), where=some)
     times = math.ceil(max(1.0, np.max(high) / _RANGE))

@@ -156,6 +156,10 @@ def soft_topk(
     a few eps, at any scale and offset of the scores; shares below 1e-300 (float32:
     1e-34) are not resolved.
 
+    References
+    ----------
+    Claims A34 to A42, https://spaces.ac.cn/archives/10373.
+
     Examples
     --------
     >>> import softtopk as stk
@@ -231,6 +235,14 @@ def threshold(
     ------
     TypeError, ValueError
         As in `soft_topk`.
+
+    Notes
+    -----
+    O(n) per row, the cost of `soft_topk`.
+
+    References
+    ----------
+    Claims A34 to A42, results N-1, N-5 and N-6.
 
     Examples
     --------
@@ -593,13 +605,13 @@ def _settles(
     size: Number,
     moments: Moments,
 ) -> Any:
-    """Whether a short step is the last: not if it passes where the slope jumps.
+    """Whether a step of at most this size is the last: not if it passes a jump.
 
-    A slope that is there many times as steep would have asked for as much less.
+    A slope that is many times as steep there would have asked for as much less.
     """
     if not curve.counted:
-        return move <= size
-    return (move <= size) & ((16 * move <= size) | (sums.count(step) == moments[0]))
+        return True
+    return (16 * move <= size) | (sums.count(step) == moments[0])
 
 
 def _root_within(
@@ -660,7 +672,7 @@ def _roots(
         before = np.abs(excess)
         near = move <= size
         if (near & ~done).any():
-            near = _settles(curve, sums, step, move, size, moments)
+            near &= _settles(curve, sums, step, move, size, moments)
         odd = (halve | (move > _LONG)) & ~(done | near)
         if odd.any():
             wide = odd & (high - low == np.inf)

@@ -966,8 +966,6 @@ def test_a_budget_next_to_the_whole_row_leaves_nobody_out(curve, dtype, single):
         else:
             p = stk.soft_topk(x, k, curve)
         assert p.min() >= 1 - lack - 6 * eps
-    tight = stk.soft_topk(np.full((1 if single else 2, 2), [1, 0], dtype), 1 - lack)
-    assert np.isclose(tight.sum(axis=-1), 1, rtol=4 * eps).all()
 
 
 @pytest.mark.parametrize("rows", [1, 3])
