@@ -17,7 +17,7 @@ from small_book import run_sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
 import publish  # noqa: E402

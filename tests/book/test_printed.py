@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_book import checking_notebook, run_sphinx
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
 # Sphinx and its extensions use what their own dependencies have deprecated.

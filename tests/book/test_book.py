@@ -22,7 +22,7 @@ import yaml
 
 import softtopk
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 CLAIMS = BOOK / "claims.yml"
 

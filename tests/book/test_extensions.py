@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from small_book import checking_notebook, run_sphinx
 
-EXTENSIONS = Path(__file__).resolve().parents[1] / "book" / "_extensions"
+EXTENSIONS = Path(__file__).resolve().parents[2] / "book" / "_extensions"
 sys.path.insert(0, str(EXTENSIONS))
 
 import claims  # noqa: E402

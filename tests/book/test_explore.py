@@ -14,7 +14,7 @@ import pytest
 import softtopk as stk
 
 NODE = Path(playwright.__file__).parent / "driver" / "node"
-SCRIPTS = Path(__file__).resolve().parent.parent / "book" / "_static" / "explore"
+SCRIPTS = Path(__file__).resolve().parents[2] / "book" / "_static" / "explore"
 CURVES = {
     "exp": "exp",
     "laplace": "laplace",
