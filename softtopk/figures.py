@@ -20,7 +20,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-__all__ = ["COLOURS", "DASHES", "bars", "figure", "style"]
+from .hard import top_k
+
+__all__ = ["COLOURS", "DASHES", "ROUTER", "bars", "experts", "figure", "style"]
+
+ROUTER = (1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6)
+"""The running example: what a router scores eight experts for one token."""
 
 COLOURS = {
     "exp": "#0072B2",
@@ -163,3 +168,68 @@ def bars(
     ax.set_ylabel(label)
     ax.set_ylim(0, 1.05 * max(1.0, *(np.max(np.asarray(v)) for v in series.values())))
     ax.legend()
+
+
+def experts(
+    selections: dict[str, ArrayLike],
+    *,
+    k: float | None = None,
+    scores: ArrayLike = ROUTER,
+) -> tuple[Figure, Any]:
+    """The book's recurring picture: what an operator does to the router's scores.
+
+    Each selection gets a panel with a bar for each expert.  Ticks mark the hard
+    selection of the k largest scores, to compare with.
+
+    Parameters
+    ----------
+    selections : dict
+        Title to shares of shape (n,); the first word of a title that is found in
+        `COLOURS` gives the colour.
+    k : float, optional
+        The budget of the hard selection; without it no ticks are drawn.
+    scores : array_like, shape (n,)
+        They stand below the bars.
+
+    Returns
+    -------
+    figure, axes
+        As `figure` gives them, one panel for each selection.
+
+    Raises
+    ------
+    ValueError
+        If a selection has not one share for each score.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> fig, axes = experts({"laplace": stk.soft_topk(ROUTER, 2, "laplace")}, k=2)
+    >>> len(axes[0].patches)
+    8
+    >>> plt.close(fig)
+    """
+    x = np.asarray(scores, dtype=float)
+    fig, grid = figure(1, len(selections), width=6.4, height=2.4)
+    axes = np.atleast_1d(grid)
+    places = np.arange(x.size)
+    for ax, (title, values) in zip(axes, selections.items(), strict=True):
+        shares = np.asarray(values, dtype=float)
+        if shares.shape != x.shape:
+            raise ValueError(
+                f"selections[{title!r}] has shape {shares.shape}, expected {x.shape}"
+            )
+        ax.bar(places, shares, 0.7, color=COLOURS.get(title.split()[0], "#0072B2"))
+        if k is not None:
+            hard = top_k(x, k)
+            ax.hlines(hard, places - 0.45, places + 0.45, color=COLOURS["hard"])
+        ax.set_xticks(places, [f"{score:g}" for score in x])
+        ax.tick_params(axis="x", labelsize=9 if len(selections) < 3 else 7)
+        ax.set(
+            title=title,
+            ylim=(min(0, 1.05 * shares.min()), max(1.08, 1.05 * shares.max())),
+        )
+        ax.grid(axis="x", visible=False)
+    axes[0].set_ylabel("share $p_i$")
+    fig.supxlabel("score $x_i$", fontsize=11)
+    return fig, axes

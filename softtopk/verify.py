@@ -54,12 +54,12 @@ def claim(name: str, verdict: str) -> Iterator[None]:
     --------
     >>> with claim("B01", "holds"):
     ...     assert is_zero(sp.sin(0))
-    ✓ B01 holds
+    ✓ B01 checked
     """
     if verdict not in VERDICTS:
         raise ValueError(f"verdict must be one of {VERDICTS}, got {verdict!r}")
     yield
-    print(f"✓ {name} {verdict}")
+    print(f"✓ {name} checked")
 
 
 def is_zero(expression: Any) -> bool:

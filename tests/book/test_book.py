@@ -380,7 +380,7 @@ def unsound_claims(notebook: Notebook, verdicts: dict[str, str]) -> list[str]:
                     faults.append(f"cell {number}: {name} is {verdicts[name]}")
                 if not asserts:
                     faults.append(f"cell {number}: {name} asserts nothing")
-                if f"✓ {name} {verdict}" not in printed(cell).splitlines():
+                if f"✓ {name} checked" not in printed(cell).splitlines():
                     faults.append(f"cell {number}: {name} has not printed its line")
         if tagged != called:
             faults.append(f"cell {number}: tags {tagged}, calls {called}")
@@ -399,14 +399,14 @@ TAGGED = {"tags": ["claim-A45"]}
 @pytest.mark.parametrize(
     ("source", "text", "metadata"),
     [
-        (SOUND, "✓ A45 holds", {}),
+        (SOUND, "✓ A45 checked", {}),
         (SOUND, "", TAGGED),
-        ("a = 1", "✓ A45 holds", TAGGED),
-        (SOUND.replace("holds", "refuted"), "✓ A45 refuted", TAGGED),
-        (SOUND.replace("A45", "A99"), "✓ A99 holds", {"tags": ["claim-A99"]}),
-        (SOUND.replace("verify.is_zero(a - b)", "True"), "✓ A45 holds", TAGGED),
-        (SOUND.replace("verify.is_zero(a - b)", "(a, b)"), "✓ A45 holds", TAGGED),
-        (SOUND.replace("assert ", ""), "✓ A45 holds", TAGGED),
+        ("a = 1", "✓ A45 checked", TAGGED),
+        (SOUND.replace("holds", "refuted"), "✓ A45 checked", TAGGED),
+        (SOUND.replace("A45", "A99"), "✓ A99 checked", {"tags": ["claim-A99"]}),
+        (SOUND.replace("verify.is_zero(a - b)", "True"), "✓ A45 checked", TAGGED),
+        (SOUND.replace("verify.is_zero(a - b)", "(a, b)"), "✓ A45 checked", TAGGED),
+        (SOUND.replace("assert ", ""), "✓ A45 checked", TAGGED),
     ],
 )
 def test_claim_guard_finds_the_fault(
@@ -417,7 +417,7 @@ def test_claim_guard_finds_the_fault(
 
 
 def test_claim_guard_passes_a_sound_cell() -> None:
-    notebook = notebook_of(SOUND, "✓ A45 holds", metadata=TAGGED)
+    notebook = notebook_of(SOUND, "✓ A45 checked", metadata=TAGGED)
     assert unsound_claims(notebook, {"A45": "holds"}) == []
 
 
