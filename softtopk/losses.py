@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import Array, Rows, as_real, as_rows, check_temperature, row_dot
-from .curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax, resolve
+from .curves import CLIP, EXP, Curve, Entmax, resolve
 from .hard import top_k, top_k_sum
 from .linearize import Linearization, differentiable
 from .simplex import entmax_shares, finite_rows, log_shares, truncated_rows
@@ -726,59 +726,10 @@ def _total_gap(curve: Curve, u: Array, t: Array) -> Array:
     """The rows' sums of F(u) + phi(t) - t u."""
     finite = np.isfinite(u)
     with np.errstate(all="ignore"):
-        gap = _gap(curve, np.where(finite, u, 0), t)
+        gap = curve.gap(np.where(finite, u, 0), t)
         gap = np.where(finite, gap, np.where(t == (u > 0), 0, np.inf))
         # Each gap is at least 0; what is below is rounding.
         return np.maximum(gap, 0).sum(axis=-1)
-
-
-def _gap(curve: Curve, u: Array, t: Array) -> Array:
-    """F(u) + phi(t) - t u for finite u, without cancellation for the named curves."""
-    if curve is EXP or isinstance(curve, Entmax):
-        return _power_gap(curve, u, t)
-    if curve is CLIP:
-        p = curve.value(u)
-        return (p - t) * (0.5 * (p - t) + (u - p))
-    if curve is SIGMOID:
-        # Relative entropy of the laws (t, 1-t) and (p, 1-p).
-        log_p, log_q = -np.logaddexp(0, -u), -np.logaddexp(0, u)
-        return _power_gap(EXP, log_p, t) + _power_gap(EXP, log_q, 1 - t)
-    if curve not in (LAPLACE, TRIANGULAR):
-        return curve.potential(u) + curve.regulariser(t) - t * u
-    # Both are symmetric about (0, 1/2).  With t <= 1/2 the gap is that at min(u, 0),
-    # plus the integral of f - t from 0 to u where u > 0.
-    u, t = np.where(t > 0.5, -u, u), np.minimum(t, 1 - t)
-    up = np.maximum(u, 0)
-    if curve is LAPLACE:
-        below = _power_gap(EXP, np.minimum(u, 0) - np.log(2), t)
-        return below + up * (0.5 - t) + 0.5 * (np.expm1(-up) + up)
-    # With s = sqrt(2 t) and r the slope at p <= 1/2: p = r^2 / 2.
-    s, r = np.sqrt(2 * t), curve.slope(np.minimum(u, 0))
-    inner = np.minimum(up, 1)
-    return (
-        (s - r) ** 2 * (2 * s + r) / 6
-        + t * np.maximum(-1 - u, 0)
-        + inner * (0.5 - t + inner * (0.5 - inner / 6))
-        + (up - inner) * (1 - t)
-    )
-
-
-def _power_gap(curve: Curve, u: Array, t: Array) -> Array:
-    r"""The gap of entmax curves, and of ``exp`` as their limit b = 0.
-
-    With v, u within the support, p = f(v) and the inverse g of f it is
-    :math:`[t(g(t)-g(p))-(t-p)p^b]/\alpha+(u-v)(p-t)`.
-    """
-    b = curve.alpha - 1 if isinstance(curve, Entmax) else 0.0
-    v = np.clip(u, *curve.support)
-    p, power = curve.value(v), 1 + b * v
-    excess = t - p
-    close = np.abs(excess) < 0.5 * p
-    log_ratio = np.log1p(excess / p)
-    near = power * np.expm1(b * log_ratio) / b if b else log_ratio
-    rise = np.where(close, near, curve.inverse(t) - v)
-    bregman = np.where(t > 0, t * rise, 0) - excess * power
-    return bregman / (1 + b) - (u - v) * excess
 
 
 def _target(

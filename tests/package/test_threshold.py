@@ -17,7 +17,9 @@ from mpmath import mp, mpf
 import softtopk as stk
 from softtopk._arrays import as_rows
 from softtopk.curves import Curve, entmax, resolve
-from softtopk.threshold import _Narrowed, _Sums, _work, order_pair, solve
+from softtopk._solve import root
+from softtopk._solve.numpy import _Narrowed, _Sums, bracket, order_pair, solve
+from softtopk._solve.schemes import scheme_of
 
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
 CURVES = [*map(resolve, NAMES), *map(entmax, (1.5, 1.25, 1.05))]
@@ -615,14 +617,13 @@ def test_rows_ask_for_their_own_brackets_after_others_are_done():
 
 @named
 def test_the_bracket_holds_the_threshold(curve):
-    bracket = sys.modules[solve.__module__]._bracket
     for x in ([1.0, 1.0], [0.5, 0.5, 0.5], [9.0, 0.25, 0.0, -1.0], [1.0, 0.75, -20.0]):
         for k in range(1, len(x)):
             with np.errstate(all="ignore"):
                 found = solve(curve, as_rows(x, k))
                 ends = np.array(sorted(x)[::-1][k - 1 : k + 1]) - found.anchor[0]
                 low, high = bracket(curve, *ends, float(k), len(x))
-                assert low < curve.place(found.offset[0]) < high
+                assert low < found.offset[0] < high
 
 
 @pytest.mark.parametrize(
@@ -632,14 +633,15 @@ def test_few_evaluations_are_enough(curve, monkeypatch):
     """Counts, not times: at most 16 on rows that make a plain Newton step fail."""
     rng = np.random.default_rng(6)
     n, calls = 2000, 0
-    moments = type(curve).moments
+    owner, name = scheme_of(curve) or root, "moments" if scheme_of(curve) else "sums"
+    passes = getattr(owner, name)
 
-    def counted(self, *arguments):
+    def counted(*arguments):
         nonlocal calls
         calls += 1
-        return moments(self, *arguments)
+        return passes(*arguments)
 
-    monkeypatch.setattr(type(curve), "moments", counted)
+    monkeypatch.setattr(owner, name, counted)
     for x in (
         1e3 * rng.normal(size=n),
         0.01 * rng.normal(size=n),
@@ -660,7 +662,7 @@ def evaluated(monkeypatch):
     sizes = []
 
     def watch(curve):
-        cls = type(resolve(curve))
+        cls = scheme_of(resolve(curve))
         moments = cls.moments
 
         def counted(self, v, *arguments):
@@ -1008,7 +1010,7 @@ def test_a_budget_of_many_digits_is_named_in_short():
         stk.soft_topk([1, 2], 10**400)
 
 
-COUNTED = [curve for curve in CURVES if curve.exact or curve.counted]
+COUNTED = [c for c in CURVES if scheme_of(c).exact or scheme_of(c).counted]
 
 
 @pytest.mark.parametrize("curve", COUNTED, ids=lambda c: c.name)
@@ -1017,12 +1019,12 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
     # Else the solver evaluates once more than it has to, and nobody would notice.
     rng = np.random.default_rng(3)
     d = rng.normal(size=50).astype(dtype)
-    v = curve.prepare(d.copy())
-    sums = _Sums(curve, v, _work(v.size, v.dtype))
-    part = _Sums(curve, v[:20], _work(20, v.dtype))
+    scheme = scheme_of(curve)(curve, d.size, dtype)
+    v = scheme.prepare(d.copy())
+    sums, part = _Sums(scheme, v), _Sums(scheme, v[:20])
     counts = set()
     for offset in np.linspace(-2, 2, 9):
-        t = curve.place(np.float64(offset))
+        t = scheme.place(np.float64(offset))
         with np.errstate(divide="ignore"):  # the solver ignores it as well
             whole, some = sums(t), part(t)
             count = sums.count(t)

@@ -1,0 +1,46 @@
+"""Which functions an array answers to: NumPy's, or those of the library it comes from.
+
+The mathematics of this package is written with functions that NumPy, PyTorch and JAX
+call alike: abs, clip, exp, expm1, isfinite, log, log1p, sqrt, sum, where.  An adapter
+registers its arrays when it is imported; everything else is NumPy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import as_real
+
+_LIBRARIES: list[tuple[type, Any]] = []
+
+
+def register(kind: type, functions: Any) -> None:
+    """Let arrays of a type be calculated with by the functions of their library."""
+    _LIBRARIES.append((kind, functions))
+
+
+def namespace(value: Any) -> Any:
+    """The module whose functions take this array."""
+    for kind, functions in _LIBRARIES:
+        if isinstance(value, kind):
+            return functions
+    return np
+
+
+def floats(values: ArrayLike, name: str) -> tuple[Any, Any]:
+    """The namespace and the values: what is NumPy's as float32 or float64."""
+    xp = namespace(values)
+    return xp, as_real(values, name) if xp is np else values
+
+
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes` where the condition holds, else `no`; for one truth value a plain if.
+
+    NumPy's where takes as long for one number as a pass over a short row.
+    """
+    if isinstance(condition, np.bool_ | bool):
+        return yes if condition else no
+    return namespace(condition).where(condition, yes, no)

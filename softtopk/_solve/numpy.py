@@ -1,0 +1,411 @@
+r"""What makes the search of `root` quick on NumPy.
+
+Rows are solved in blocks that fit the cache, and a long row in parts of that size.  The
+anchor is an order statistic, from which the distances are taken once; a scheme sums
+them (see `schemes`).  The thresholds of a single row are numbers, not arrays of one.
+The bracket of order statistics is asked for only when a step is long or leaves what
+the passes before have bracketed.
+
+Two shortcuts serve long rows alone.  The k-th score of a sample is an anchor too, if
+the threshold turns out to be near it.  And where few entries' terms can change with the
+threshold, only those are summed again.  A curve without a scheme, or one of the user's,
+goes to `root.solve`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._arrays import WHOLE, Array, Rows, divide, row_dot
+from ..curves import Curve
+from . import root
+from .schemes import Moments, Scheme, column, scheme_of
+
+_BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
+_ALONE = 10_000  # a longer row does not share a block with others
+_LONG_ROW = 1 << 15  # entries from which on a sample of them pays
+_SAMPLE = 1024  # entries that give the anchor and the offset to start from
+_FEW = 8  # the search looks at few entries alone up to this fraction of a row
+_NEAR = 8.0  # temperatures; a sample that lies within them may give the anchor
+_FAR = 32.0  # a step of more temperatures asks for the bracket
+_CROSSED = 2  # with more entries to be expected in a step, some will be there
+
+
+class Solution(NamedTuple):
+    """Shares and thresholds of rows: ``lambda = anchor + temperature * offset``.
+
+    Attributes
+    ----------
+    p : (R, n) array
+    anchor, offset : (R,) float64 arrays
+        The offset is +inf where k = 0 and -inf where k takes all finite entries.
+    """
+
+    p: Array
+    anchor: Array
+    offset: Array
+
+
+def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
+    """Solve every row, from `as_rows` with a budget."""
+    x, k, finite = rows.x, rows.k, rows.finite
+    R, n = x.shape
+    found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
+    free = (k > 0) & (k < finite)
+    if np.count_nonzero(free) < R:
+        found.p[...] = (k > 0)[:, None] & (x > -np.inf)
+        found.anchor[:], found.offset[:] = 0, np.where(k > 0, -np.inf, np.inf)
+        part = rows._replace(x=x[free], k=k[free], finite=finite[free])
+        if len(part.k):
+            found.p[free], found.anchor[free], found.offset[free] = solve(
+                curve, part, tau
+            )
+        return found
+    most = _BLOCK // x.itemsize
+    size = 1 if n > _ALONE else max(1, min(R, most // n))
+    kind = scheme_of(curve)
+    scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
+    for i in range(0, R, size):
+        part = i if min(size, R - i) == 1 and scheme else slice(i, i + size)
+        given = x[part], k[part], finite[part], tau, found.p[part]
+        answer = _Block(scheme, *given).solve() if scheme else _plain(curve, *given)
+        found.anchor[part], found.offset[part] = answer
+    if finite.sum() < x.size:
+        np.multiply(found.p, x > -np.inf, out=found.p)
+    return found
+
+
+def _plain(
+    curve: Curve, x: Array, k: Array, finite: Array, tau: float, p: Array
+) -> tuple[Array, Array]:
+    """Anchors and offsets by sums over rows alone, in double precision; fills p."""
+    x = x.astype(np.float64)
+    a, t = root.solve(curve, x, k, finite.astype(np.float64), tau)
+    p[...] = curve.value(root.distances(x, tau, a, t))
+    return a, t
+
+
+class _Block:
+    """Rows solved at once ``(r, n)``, or one row ``(n,)``, in the place of p."""
+
+    def __init__(
+        self, scheme: Scheme, x: Array, k: Any, finite: Any, tau: float, p: Array
+    ) -> None:
+        self.scheme, self.x, self.k, self.finite = scheme, x, k, finite
+        self.tau, self.p, self.n = tau, p, x.shape[-1]
+        self.zero, self.one = map(math.isfinite, scheme.curve.support)
+        self.single = x.ndim == 1
+
+    def solve(self) -> tuple[Any, Any]:
+        """Anchors and offsets; p gets the shares."""
+        scheme, p = self.scheme, self.p
+        found = self._from_sample() if self.single and self.n >= _LONG_ROW else None
+        if found is not None:
+            return found
+        pair = order_pair(self.x, self.k, p, self.one and not self.zero)
+        self.anchor = scheme.anchor(*pair)
+        few = self._top() if self.single else None
+        d = divide(np.subtract(self.x, column(self.anchor, self.x), out=p), self.tau)
+        t, settled = self._start(d)
+        narrow = self._inner(d, settled) if self.single and few is None else None
+        v = scheme.prepare(d)
+        sums = _Sums(scheme, v)
+        if few is not None:
+            narrow = _Narrowed(_Sums(scheme, few), sums(t := scheme.place(0.0)))
+        if not self.single:
+            t = _search(sums, self.k, t, self._bracket, settled)
+        elif not settled:
+            t = _search(narrow or sums, self.k, t, self._bracket)
+        sums.select(t)
+        return self.anchor, scheme.offset(t)
+
+    def _start(self, d: Array) -> tuple[Any, Any]:
+        """An offset to start from, and whether it is the threshold.
+
+        If the curve reaches 0 and 1 it splits the gap between the K-th and J-th entry
+        of d evenly, so that on a plateau it is the middle of the thresholds.
+        """
+        scheme, (low, high) = self.scheme, self.scheme.curve.support
+        if not (self.zero and self.one):
+            t, settled = np.float64(scheme.place(-scheme.curve.centre)), False
+        else:
+            above, below = self._ends()
+            t = scheme.place(0.5 * above + 0.5 * below - scheme.curve.centre)
+            settled = above - below >= high - low
+        if self.single:
+            return (t if settled else scheme.start(d, self.k, t)), settled
+        start = scheme.start(d, self.k, t + np.zeros(len(d)))
+        return np.where(settled, t, start), settled
+
+    def _ends(self) -> tuple[Any, Any]:
+        """The K-th and J-th largest distance, finite."""
+        reach = float(np.finfo(self.x.dtype).max) / 8
+        pair = order_pair(self.x, self.k, np.empty_like(self.x))
+        above, below = (
+            (end.astype(np.float64) - self.anchor) / self.tau for end in pair
+        )
+        return np.minimum(above, reach), np.maximum(below, -reach)
+
+    def _bracket(self) -> tuple[Any, Any]:
+        """Bounds of t, widened for rounding."""
+        low, high = bracket(self.scheme.curve, *self._ends(), self.k, self.n)
+        return self.scheme.place(low), self.scheme.place(high)
+
+    def _top(self) -> Array | None:
+        """What exceeds the anchor of a long row, if all that does not is fixed.
+
+        For a curve that reaches 1 alone: counted from the K-th score, t >= 0 and what
+        an entry up to that score adds to the moments is the same for every t.
+        """
+        fixed = self.one and not self.zero and self.n > _ALONE
+        if not (fixed and _FEW * self.k <= self.n):
+            return None
+        window = self.p[self.n - math.ceil(self.k) + 1 :]
+        few = window[window > self.anchor] - self.anchor
+        return self.scheme.prepare(divide(few, self.tau))
+
+    def _inner(self, d: Array, settled: bool) -> _Narrowed | None:
+        """Sums over the entries of a long row whose shares may vary, if these are few.
+
+        For a curve that reaches 0 and 1: the threshold has the K-th entry above the
+        lower end of the support and the J-th below the upper one.  What lies by the
+        width of the support lower has no share, and what lies as much higher a whole
+        one.
+        """
+        if not (self.one and self.zero and self.n > _ALONE) or settled:
+            return None
+        (low, high), (above, below) = self.scheme.curve.support, self._ends()
+        reach = 1.25 * (high - low)  # more than the width, for rounding
+        above, below = above + reach, below - reach
+        near = (d > below) & (d < above)
+        if _FEW * np.count_nonzero(near) > self.n:
+            return None
+        one = self.scheme.moments(
+            np.full(1, above, d.dtype), self.scheme.place(below - low)
+        )
+        others = np.count_nonzero(d >= above) * np.array(one, np.float64)
+        return _Narrowed(_Sums(self.scheme, self.scheme.prepare(d[near])), others)
+
+    def _from_sample(self) -> tuple[Any, Any] | None:
+        """`solve` for a long row of scores that lie near each other, else None.
+
+        The k-th score takes longer than a pass, and all it serves for is to count from
+        it: the threshold may be log(n) temperatures away, or as far as the support is
+        wide.  The k-th score of a sample does as well, if the threshold turns out to be
+        hardly farther from it.
+        """
+        scheme, x, k, n = self.scheme, self.x, self.k, self.n
+        low, high = scheme.curve.support
+        few = min(k, self.finite - k) <= 2 * (n // _SAMPLE)
+        if not scheme.free or (few and min(-low, high) < math.inf):
+            return None
+        sample = x[:: n // _SAMPLE]
+        sample = sample[sample > -np.inf]
+        if not sample.size:
+            return None
+        budget = k * (sample.size / self.finite)
+        if few:
+            self.anchor = (np.maximum if 2 * k < n else np.minimum).reduce(sample)
+        else:
+            place = sample.size - math.ceil(budget)
+            self.anchor = np.partition(sample, place)[place]
+        sample = divide(sample - self.anchor, self.tau)
+        if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
+            return None
+        t = scheme.place(np.float64(-scheme.curve.centre))
+        t = scheme.start(sample, budget, t)
+        d = divide(np.subtract(x, self.anchor, out=self.p), self.tau)
+        sums = _Sums(scheme, scheme.prepare(d))
+        t = _search(sums, k, t, None)
+        offset, width = scheme.offset(t), high - low
+        if not abs(offset) <= min(math.log(n), 1 + width):
+            return None
+        # Without a share between 0 and 1 the threshold may be one of many.
+        inner = np.abs(sample - offset - scheme.curve.centre) < 0.49 * width
+        if width < math.inf and np.count_nonzero(inner) == 0:
+            return None
+        sums.select(t)
+        return self.anchor, offset
+
+
+def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
+    r"""Bounds of the offset from the K-th and J-th largest entry of d.
+
+    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
+    most 1 above and at least 0 below.  Where f is 1 from b on :math:`t\ge d_{(K)}-b`,
+    since below this K entries have a whole share; where it is 0 up to a
+    :math:`t\le d_{(J)}-a`.  Widened for rounding.
+    """
+    K, J = np.ceil(k), np.floor(k) + 1
+    tiny = np.finfo(np.float64).tiny
+    left = curve.inverse(k / J)
+    right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
+    low = below - left - (1 + 0.5 * np.abs(left))
+    high = above - right + (1 + 0.5 * np.abs(right))
+    low = np.maximum(low, above - curve.support[1] - 0.01)
+    return low, np.minimum(high, below - curve.support[0] + 0.01)
+
+
+def order_pair(
+    x: Array, k: Any, out: Array, first_only: bool = False
+) -> tuple[Any, Any]:
+    """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
+
+    For a whole k they are the last score above the gap and the first one below it;
+    else they are the same.  `out` gets each row in another order, with the K - 1
+    largest at its end if all k are one.  With `first_only` the K-th will do, twice.
+    """
+    n = x.shape[-1]
+    out[...] = x
+    first = k[0] if k.ndim else k
+    if not k.ndim and k <= 1 and (first_only or k < 1):
+        upper = np.maximum.reduce(x)
+        return upper, upper
+    if k.ndim and (k != first).any():
+        out.sort(axis=-1)
+        place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
+        pair = np.take_along_axis(out, place, axis=-1)
+        return pair[..., 0], pair[..., 1]
+    K = math.ceil(first)
+    out.partition(n - K, axis=-1)
+    upper = out[..., n - K].copy()[()]
+    if first_only or first != K:
+        return upper, upper
+    return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
+
+
+def _search(
+    sums: _Sums | _Narrowed, k: Any, t: Any, bracket: Any, settled: Any = False
+) -> Any:
+    """The t of every row of a block, or of one, from where to start.
+
+    Without `bracket`, a function, t is NaN where one is needed.
+    """
+    single = not isinstance(t, np.ndarray)
+    if single:
+        done: Any = settled
+    else:
+        found, row = t, np.arange(len(t))
+        done = np.zeros(len(t), bool) | settled
+    far = t * 0 + np.inf
+    at = root.Search(t, -far, far, far, far)
+    ends = None
+    for count in range(root.LIMIT):
+        moments = sums(at.t)
+        excess, step = sums.scheme.advance(at.t, k, moments)
+        last = sums.last(at.t, step, k, moments)
+        if single and last:
+            return step
+        at = root.narrow(at, excess)
+        wide = at.high - at.low == np.inf
+        ask = ~((at.low < step) & (step < at.high)) | (abs(step - at.t) > _FAR)
+        ask = wide & ~last & (ask | (count > root.PATIENCE))
+        if ask if single else (ask & ~done).any():
+            if bracket is None:
+                return np.nan
+            ends = bracket() if ends is None else ends
+            least, most = ends if single else (end[row] for end in ends)
+            low = root.choose(ask, np.fmax(at.low, least), at.low)
+            at = at._replace(
+                low=low, high=root.choose(ask, np.fmin(at.high, most), at.high)
+            )
+        new, halve = root.decide(at, excess, step, count > root.PATIENCE)
+        last = last | halve & (16 * abs(new.t - at.t) <= sums.size(at.t, k))
+        if single:
+            if last:
+                return new.t
+            at = new
+            continue
+        t = np.where(done, at.t, np.where(last, step, new.t))
+        done |= last
+        at = new._replace(t=t)
+        if 2 * np.count_nonzero(done) >= len(done):
+            found[row] = t
+            if done.all():
+                return found
+            # Rows that are done would only cost time.
+            row, k, sums = row[~done], k[~done], sums.some(~done)
+            at = root.Search(*(field[~done] for field in at))
+            done = done[~done]
+    if not single:
+        found[row] = at.t
+    return at.t if single else found
+
+
+class _Sums:
+    """The scheme's sums over each row of v; a long one comes in parts for the cache."""
+
+    def __init__(self, scheme: Scheme, v: Array) -> None:
+        self.scheme, self.v = scheme, v
+        step = _BLOCK // v.itemsize
+        cut = v.ndim == 1 and v.size > step
+        self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
+
+    def __call__(self, t: Any) -> Moments:
+        if len(self.parts) == 1:
+            return self.scheme.moments(self.v, t)
+        moments = [self.scheme.moments(part, t) for part in self.parts]
+        m, P, C, W = np.array(moments).sum(axis=0, dtype=np.float64)
+        return m, P, C, W
+
+    def some(self, rows: Array) -> _Sums:
+        """The sums over some of the rows."""
+        return _Sums(self.scheme, self.v[rows])
+
+    def select(self, t: Any) -> None:
+        """Put the shares in the place of v."""
+        for part in self.parts:
+            self.scheme.select(part, t)
+
+    def size(self, t: Any, k: Any) -> Any:
+        """The step from t that is the last one."""
+        return self.scheme.tiny * (np.minimum(k, 1) + abs(t))
+
+    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> Any:
+        """Whether a step is the last: it is small, or exact and passes no entry.
+
+        One that passes a jump of the slope is not: a slope that is many times as steep
+        there would have asked for as much less.  The rounding of a step that leads to a
+        much smaller number would be felt there.
+        """
+        scheme, move = self.scheme, abs(step - t)
+        near = move <= self.size(t, k)
+        if not (scheme.exact or scheme.counted):
+            return near
+        sure = near & (16 * move <= self.size(t, k)) if scheme.counted else near
+        ask = near & ~sure
+        if scheme.exact:
+            steady = abs(t) <= 2 * (np.minimum(k, 1) + abs(step))
+            steady = steady & (move < 1) & (move * moments[3] < _CROSSED)
+            ask = ask | steady & ~near
+        if np.any(ask):
+            ask = ask & (self.count(step) == moments[0])
+        return sure | ask
+
+    def count(self, t: Any) -> Any:
+        """The first of the moments alone, of an exact or counted scheme."""
+        masks = (mask for part in self.parts for mask in self.scheme.past(part, t))
+        if not isinstance(t, np.ndarray):
+            return sum(map(np.count_nonzero, masks))
+        dtype = self.v.dtype  # np.count_nonzero is slower along an axis
+        return sum(
+            row_dot(high, high, WHOLE) for high in (m.astype(dtype) for m in masks)
+        )
+
+
+class _Narrowed(_Sums):
+    """The same sums from those over a few entries, if the others' never change."""
+
+    def __init__(self, few: _Sums, others: Any) -> None:
+        super().__init__(few.scheme, few.v)
+        self._others = np.array(others, np.float64)
+
+    def __call__(self, t: Any) -> Moments:
+        m, P, C, W = self._others + super().__call__(t)
+        return m, P, C, W
+
+    def count(self, t: Any) -> Any:
+        return self._others[0] + super().count(t)

@@ -1,0 +1,185 @@
+r"""The threshold from sums over a row alone, for every curve and array library.
+
+A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
+sums over each row: m entries above the curve's pivot, P the shares of the others, C what
+the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side of
+the root t is, and the curve proposes a step.  The search takes it where it stays inside
+the bracket, and halves the bracket where it does not or where, after a few passes,
+neither the bracket nor the excess has halved: so it ends whatever the curve.
+
+The anchor a follows the iterates, and t holds what rounding takes from a: an offset or a
+scale common to all scores costs no accuracy, and no order statistic is needed.  With
+the largest and the least of the n scores and :math:`q=k/n`,
+
+.. math:: x_{(n)}-f^{-1}(q)\le\lambda\le x_{(1)}-f^{-1}(q),
+
+since all shares are at least q at the one end and at most q at the other.  For
+:math:`k\le1` the first share is at most k, so that :math:`\lambda\ge
+x_{(1)}-f^{-1}(k)`; for :math:`k\ge n-1` the last lacks at most n - k, so that
+:math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Derived in *selection/threshold*.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._namespace import choose, namespace
+from ..curves import Curve
+
+PATIENCE = 5
+"""Passes after which the bracket or the excess must halve."""
+
+LIMIT = 2500
+"""No search comes here: halving leaves the range of the floats sooner."""
+
+
+class Search(NamedTuple):
+    """Where the search of each row stands: one number a row, or one number."""
+
+    t: Any  # the offset to evaluate next
+    low: Any  # the root lies between this
+    high: Any  # and this
+    excess: Any = math.inf  # the size of the last excess
+    width: Any = math.inf  # the width of the bracket before
+
+
+class State(NamedTuple):
+    """A search, the anchor that it counts from, and which rows have ended."""
+
+    anchor: Any
+    search: Search
+    done: Any
+
+
+def narrow(search: Search, excess: Any) -> Search:
+    """The bracket after a pass: shares that sum to too much ask for a higher t."""
+    low = choose(excess >= 0, search.t, search.low)
+    high = choose(excess <= 0, search.t, search.high)
+    return search._replace(low=low, high=high)
+
+
+def decide(search: Search, excess: Any, proposal: Any, late: Any) -> tuple[Search, Any]:
+    """The next search, and where it halves the bracket instead of a step."""
+    _, low, high, before, width = search
+    size, room = abs(excess), high - low
+    slow = late & (2 * size > before) & (2 * room > width)
+    halve = slow | ~((low < proposal) & (proposal < high))
+    t = choose(halve, 0.5 * low + 0.5 * high, proposal)
+    return Search(t, low, high, size, room), halve
+
+
+def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any]:
+    """m, P, C and W of each row of distances, ``(..., n) -> (...)``."""
+    xp = namespace(u)
+    p, q, w = curve.value(u), curve.complement(u), curve.slope(u)
+    high = p > q if curve.pivot is None else u > curve.pivot
+    parts = (xp.where(high, 0, p), xp.where(high, q, 0), xp.where(xp.isfinite(u), w, 0))
+    P, C, W = (xp.sum(part, axis=-1) for part in parts)
+    return xp.sum(high, axis=-1), P, C, W
+
+
+def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
+    """(x - lambda) / tau of every entry of each row."""
+    return (x - a[..., None]) / tau - t[..., None]
+
+
+def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
+    """The same threshold with the rounded sum for the anchor, the rest for t, exactly."""
+    move = tau * t
+    total = a + move
+    moved = total - a
+    return total, ((a - (total - moved)) + (move - moved)) / tau
+
+
+def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
+    """Where to start from, for rows with 0 < k < n finite entries.
+
+    Were scores, noise and their sum laws of one shape, the threshold would be the
+    (1 - k/n)-quantile of the sum, which mean and deviation give.
+    """
+    xp, q = namespace(x), k / n
+    finite = xp.isfinite(x)
+    top = xp.max(x, axis=-1)
+    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
+    a = xp.sum(xp.where(finite, x / n[..., None], 0), axis=-1)
+    middle = curve.inverse(q)
+    d = xp.where(finite, (x - a[..., None]) / tau, 0)
+    spread = xp.sqrt(xp.sum(d * d / n[..., None], axis=-1))
+    mean, deviation = curve.noise or (0.0, 1.0)
+    t = mean - (mean + middle) * xp.hypot(spread / deviation, xp.ones_like(q))
+    above, below = (top - a) / tau, (least - a) / tau
+    slack = 2.0**-6 * (1 + abs(middle))
+    first, last = xp.clip(k, None, 1), xp.clip(k - n + 1, 0, None)
+    first = xp.where(k <= 1, above - curve.inverse(first), -math.inf)
+    last = xp.where(k >= n - 1, below - curve.inverse(last), math.inf)
+    low = xp.maximum(below - middle, first) - slack
+    high = xp.minimum(above - middle, last) + slack
+    t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
+    far = abs(t) + math.inf
+    return State(a, Search(t, low, high, far, far), t != t)
+
+
+def advance(
+    curve: Curve, x: Any, k: Any, n: Any, tau: Any, at: State, late: Any
+) -> State:
+    """One pass, and the step that follows from it.
+
+    A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
+    step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
+    there an excess of a fraction of eps is rounding.
+    """
+    a, search, done = at
+    xp, t, eps = namespace(x), search.t, namespace(x).finfo(x.dtype).eps
+    m, P, C, W = sums(curve, distances(x, tau, a, t))
+    scale = xp.minimum(xp.clip(k, None, 1), n - k)
+    excess, noise = (P - C) - (k - m), eps * (P + C)
+    floor = eps / 16 * scale if _ends(curve) else 0 * noise
+    excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
+    proposal = t + xp.where(excess == 0, 0, curve.step(k, m, P, C, W))
+    found, _ = decide(narrow(search, excess), excess, proposal, late)
+    size = abs(found.t - t) / scale
+    rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
+    done = done | (excess == 0) | rounding
+    t = xp.where(done, t, found.t)
+    b, rest = rebase(a, t, tau)
+    shift = t - rest
+    low, high = found.low - shift, found.high - shift
+    return State(b, found._replace(t=rest, low=low, high=high), done)
+
+
+def solve(curve: Curve, x: Any, k: Any, n: Any, tau: float) -> tuple[Any, Any]:
+    """Anchors and offsets of NumPy rows ``(R, n)`` with 0 < k < n finite entries each.
+
+    Shares and slopes are those at `distances`.
+    """
+    state = begin(curve, x, k, n, tau)
+    for count in range(LIMIT):
+        state = advance(curve, x, k, n, tau, state, count > PATIENCE)
+        if state.done.all():
+            break
+    return centred(curve, x, k, tau, state.anchor, state.search.t)
+
+
+def centred(curve: Curve, x: Any, k: Any, tau: Any, a: Any, t: Any) -> tuple[Any, Any]:
+    """The middle of the thresholds where the gap after the k-th score is too wide.
+
+    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
+    an interval.
+    """
+    if not _ends(curve):
+        return a, t
+    xp, width = namespace(x), curve.support[1] - curve.support[0]
+    above = distances(x, tau, a, t) > curve.centre
+    least = xp.min(xp.where(above, x, math.inf), axis=-1)
+    most = xp.max(xp.where(above, -math.inf, x), axis=-1)
+    middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
+    flat = (xp.sum(above, axis=-1) == k) & ((least - most) / tau >= width)
+    return xp.where(flat, middle, a), xp.where(flat, rest, t)
+
+
+def _ends(curve: Curve) -> bool:
+    """Whether the curve reaches 0 and 1."""
+    return math.isfinite(curve.support[0]) and math.isfinite(curve.support[1])
