@@ -1,14 +1,14 @@
 r"""The threshold from sums over a row alone, for every curve and array library.
 
 A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
-sums over each row: m entries above the curve's pivot, P the shares of the others, C what
-the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side of
-the root t is, and the curve proposes a step.  The search takes it where it stays inside
-the bracket, and halves the bracket where it does not or where, after a few passes,
-neither the bracket nor the excess has halved: so it ends whatever the curve.
+sums over each row: m entries above the curve's pivot, P the shares of the others, C
+what the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side
+of the root t is, and the curve proposes a step.  The search takes it where it stays
+inside the bracket, and halves the bracket where it does not or where, after a few
+passes, neither the bracket nor the excess has halved: so it ends whatever the curve.
 
-The anchor a follows the iterates, and t holds what rounding takes from a: an offset or a
-scale common to all scores costs no accuracy, and no order statistic is needed.  With
+The anchor a follows the iterates, and t holds what rounding takes from a: an offset or
+a scale common to all scores costs no accuracy, and no order statistic is needed.  With
 the largest and the least of the n scores and :math:`q=k/n`,
 
 .. math:: x_{(n)}-f^{-1}(q)\le\lambda\le x_{(1)}-f^{-1}(q),
@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from .._namespace import choose, namespace
 from ..curves import Curve
@@ -61,11 +59,18 @@ def narrow(search: Search, excess: Any) -> Search:
     return search._replace(low=low, high=high)
 
 
-def decide(search: Search, excess: Any, proposal: Any, late: Any) -> tuple[Search, Any]:
-    """The next search, and where it halves the bracket instead of a step."""
+def decide(
+    search: Search, excess: Any, proposal: Any, count: Any
+) -> tuple[Search, Any]:
+    """The next search, and where it halves the bracket instead of a step.
+
+    Steps may shrink an excess e-fold for as long as the floats reach: after some more
+    passes the bracket itself must halve.
+    """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
-    slow = late & (2 * size > before) & (2 * room > width)
+    slow = (2 * size > before) | (count > 4 * PATIENCE)
+    slow = slow & (2 * room > width) & (count > PATIENCE)
     halve = slow | ~((low < proposal) & (proposal < high))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
     return Search(t, low, high, size, room), halve
@@ -87,7 +92,7 @@ def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
-    """The same threshold with the rounded sum for the anchor, the rest for t, exactly."""
+    """The same threshold, with the rounded sum as anchor and the rest in t, exactly."""
     move = tau * t
     total = a + move
     moved = total - a
@@ -112,9 +117,11 @@ def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
     t = mean - (mean + middle) * xp.hypot(spread / deviation, xp.ones_like(q))
     above, below = (top - a) / tau, (least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
-    first, last = xp.clip(k, None, 1), xp.clip(k - n + 1, 0, None)
-    first = xp.where(k <= 1, above - curve.inverse(first), -math.inf)
-    last = xp.where(k >= n - 1, below - curve.inverse(last), math.inf)
+    few, rest = k < 1, k > n - 1
+    first = xp.where(few, curve.inverse(xp.where(few, k, q)), curve.support[1])
+    last = xp.where(rest, curve.inverse(xp.where(rest, k - n + 1, q)), curve.support[0])
+    first = xp.where(k <= 1, above - first, -math.inf)
+    last = xp.where(k >= n - 1, below - last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
@@ -123,7 +130,7 @@ def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
 
 
 def advance(
-    curve: Curve, x: Any, k: Any, n: Any, tau: Any, at: State, late: Any
+    curve: Curve, x: Any, k: Any, n: Any, tau: Any, at: State, count: Any
 ) -> State:
     """One pass, and the step that follows from it.
 
@@ -139,7 +146,7 @@ def advance(
     floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(k, m, P, C, W))
-    found, _ = decide(narrow(search, excess), excess, proposal, late)
+    found, _ = decide(narrow(search, excess), excess, proposal, count)
     size = abs(found.t - t) / scale
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
     done = done | (excess == 0) | rounding
@@ -157,7 +164,7 @@ def solve(curve: Curve, x: Any, k: Any, n: Any, tau: float) -> tuple[Any, Any]:
     """
     state = begin(curve, x, k, n, tau)
     for count in range(LIMIT):
-        state = advance(curve, x, k, n, tau, state, count > PATIENCE)
+        state = advance(curve, x, k, n, tau, state, count)
         if state.done.all():
             break
     return centred(curve, x, k, tau, state.anchor, state.search.t)
