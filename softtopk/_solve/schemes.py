@@ -18,7 +18,7 @@ import numpy as np
 from .._arrays import WHOLE, Array, row_dot
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
-# m, P, C and W: one number for each row, or one number.
+# m, P, C and W (and P for S): one number for each row, or one number.
 Moments = tuple[Any, Any, Any, Any]
 
 # exp of a larger argument, or products of a few of them, would leave the range.
@@ -36,6 +36,8 @@ class Scheme:
         Whether any number near the threshold serves as the anchor.
     exact : bool
         Whether a step is exact while m does not change.
+    light : bool
+        Whether its moments cost no more than a count, for many rows.
     counted : bool
         Whether a small step may leave much, since the slope jumps where m changes.
     tolerance : (float, float)
@@ -44,6 +46,7 @@ class Scheme:
 
     free = True
     exact = False
+    light = False
     counted = False
     tolerance = (2.0**-49, 2.0**-20)
     origin = 0.0  # where t is counted from
@@ -96,8 +99,9 @@ class Scheme:
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t."""
-        m, P, C, _ = moments
-        return P - C - (k - m), t + self.curve.step(k, *moments)
+        m, P, C, W = moments
+        excess = P - C - (k - m)
+        return excess, t + self.curve.step(excess, P, C, W, P)
 
     def select(self, v: Array, t: Any) -> None:
         """Put p = f(d - offset(t)) in the place of v = prepare(d)."""
@@ -110,6 +114,7 @@ class _Exp(Scheme):
     # u rise to it and stop when m repeats.  Counted from elsewhere than the K-th score,
     # t may be so low that m >= k: then the step is no number, and the search halves.
     exact = True
+    light = True
     # A step is 0 once m repeats, and one that is not may leave more than its size.
     tolerance = (2.0**-52, 2.0**-23)
 
@@ -276,6 +281,9 @@ class _Entmax(Scheme):
     def __init__(self, curve: Entmax, size: int, dtype: Any) -> None:
         super().__init__(curve, size, dtype)
         self.b, self.origin = curve.b, curve.support[0]
+
+    def quantile(self, k: Any, n: int) -> Any:
+        return -np.expm1(self.b * np.log(k / n)) / self.b
 
     def moments(self, v: Array, t: Any) -> Moments:
         base, low = self._base(v, t, self.room(v)[0]), self.room(v)[1]
