@@ -24,9 +24,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._namespace import choose, namespace
+from .._namespace import choose, loop, namespace
 from ..curves import Curve
 
 PATIENCE = 5
@@ -34,6 +32,31 @@ PATIENCE = 5
 
 LIMIT = 2500
 """No search comes here: halving leaves the range of the floats sooner."""
+
+
+class Budget(NamedTuple):
+    """k = whole + part of n finite entries; the counts are integers, exact in any row.
+
+    float32 holds no odd number above 2^24.
+    """
+
+    whole: Any
+    part: Any
+    n: Any
+
+    def without(self, m: Any) -> Any:
+        """k - m."""
+        return (self.whole - m) + self.part
+
+    @property
+    def rest(self) -> Any:
+        """n - k."""
+        return (self.n - self.whole) - self.part
+
+    @property
+    def mean(self) -> Any:
+        """k / n."""
+        return (self.whole + self.part) / self.n
 
 
 class Search(NamedTuple):
@@ -54,6 +77,15 @@ class State(NamedTuple):
     done: Any
 
 
+class Moments(NamedTuple):
+    """Of the finite scores of each row."""
+
+    top: Any
+    least: Any
+    mean: Any
+    deviation: Any
+
+
 def narrow(search: Search, excess: Any) -> Search:
     """The bracket after a pass: shares that sum to too much ask for a higher t."""
     low = choose(excess >= 0, search.t, search.low)
@@ -71,6 +103,20 @@ def decide(search: Search, excess: Any, proposal: Any, late: Any) -> tuple[Searc
     return Search(t, low, high, size, room), halve
 
 
+def moments(x: Any, n: Any) -> Moments:
+    """What the start of a search needs, of rows with n > 0 finite entries."""
+    xp = namespace(x)
+    finite, n = xp.isfinite(x), n[..., None]
+    top = xp.max(x, axis=-1)
+    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
+    mean = xp.sum(xp.where(finite, x / n, 0), axis=-1)
+    d = xp.where(finite, x - mean[..., None], 0)
+    size = xp.maximum(top - mean, mean - least)
+    unit = xp.where(size > 0, size, 1)[..., None]
+    d = d / unit
+    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d / n, axis=-1)))
+
+
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any]:
     """m, P, C and W of each row of distances, ``(..., n) -> (...)``."""
     xp = namespace(u)
@@ -82,8 +128,8 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
-    """(x - lambda) / tau of every entry of each row."""
-    return (x - a[..., None]) / tau - t[..., None]
+    """(x - lambda) / tau of every entry; tau is a number or has one a row."""
+    return (x - a[..., None]) / _column(tau) - t[..., None]
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
@@ -94,51 +140,47 @@ def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
     return total, ((a - (total - moved)) + (move - moved)) / tau
 
 
-def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
+def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     """Where to start from, for rows with 0 < k < n finite entries.
 
     Were scores, noise and their sum laws of one shape, the threshold would be the
     (1 - k/n)-quantile of the sum, which mean and deviation give.
     """
-    xp, q = namespace(x), k / n
-    finite = xp.isfinite(x)
-    top = xp.max(x, axis=-1)
-    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
-    a = xp.sum(xp.where(finite, x / n[..., None], 0), axis=-1)
+    xp, a, q = namespace(row.mean), row.mean, k.mean
     middle = curve.inverse(q)
-    d = xp.where(finite, (x - a[..., None]) / tau, 0)
-    spread = xp.sqrt(xp.sum(d * d / n[..., None], axis=-1))
     mean, deviation = curve.noise or (0.0, 1.0)
-    t = mean - (mean + middle) * xp.hypot(spread / deviation, xp.ones_like(q))
-    above, below = (top - a) / tau, (least - a) / tau
+    spread = row.deviation / tau / deviation
+    t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
+    above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
-    first, last = xp.clip(k, None, 1), xp.clip(k - n + 1, 0, None)
-    first = xp.where(k <= 1, above - curve.inverse(first), -math.inf)
-    last = xp.where(k >= n - 1, below - curve.inverse(last), math.inf)
-    low = xp.maximum(below - middle, first) - slack
-    high = xp.minimum(above - middle, last) + slack
+    few, many = k.without(0), k.rest
+    first = above - curve.inverse(xp.clip(few, None, 1))
+    last = below - curve.inverse(xp.clip(1 - many, 0, None))
+    low = xp.maximum(below - middle, xp.where(few <= 1, first, -math.inf)) - slack
+    high = xp.minimum(above - middle, xp.where(many <= 1, last, math.inf)) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
     return State(a, Search(t, low, high, far, far), t != t)
 
 
 def advance(
-    curve: Curve, x: Any, k: Any, n: Any, tau: Any, at: State, late: Any
+    curve: Curve, k: Budget, tau: Any, row: tuple[Any, ...], at: State, late: Any
 ) -> State:
-    """One pass, and the step that follows from it.
+    """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
     step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
     there an excess of a fraction of eps is rounding.
     """
-    a, search, done = at
-    xp, t, eps = namespace(x), search.t, namespace(x).finfo(x.dtype).eps
-    m, P, C, W = sums(curve, distances(x, tau, a, t))
-    scale = xp.minimum(xp.clip(k, None, 1), n - k)
-    excess, noise = (P - C) - (k - m), eps * (P + C)
+    m, P, C, W = row
+    xp, (a, search, done) = namespace(P), at
+    t, eps = search.t, xp.finfo(P.dtype).eps
+    scale = xp.minimum(xp.clip(k.without(0), None, 1), k.rest)
+    room = k.without(m)
+    excess, noise = (P - C) - room, eps * (P + C)
     floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
-    proposal = t + xp.where(excess == 0, 0, curve.step(k, m, P, C, W))
+    proposal = t + xp.where(excess == 0, 0, curve.step(room, 0, P, C, W))
     found, _ = decide(narrow(search, excess), excess, proposal, late)
     size = abs(found.t - t) / scale
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
@@ -150,20 +192,26 @@ def advance(
     return State(b, found._replace(t=rest, low=low, high=high), done)
 
 
-def solve(curve: Curve, x: Any, k: Any, n: Any, tau: float) -> tuple[Any, Any]:
-    """Anchors and offsets of NumPy rows ``(R, n)`` with 0 < k < n finite entries each.
+def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
+    """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
     Shares and slopes are those at `distances`.
     """
-    state = begin(curve, x, k, n, tau)
-    for count in range(LIMIT):
-        state = advance(curve, x, k, n, tau, state, count > PATIENCE)
-        if state.done.all():
-            break
-    return centred(curve, x, k, tau, state.anchor, state.search.t)
+
+    def going(count: Any, at: State) -> Any:
+        return (count < LIMIT) & ~at.done.all()
+
+    def step(count: Any, at: State) -> tuple[Any, State]:
+        row = sums(curve, distances(x, tau, at.anchor, at.search.t))
+        return count + 1, advance(curve, k, tau, row, at, count > PATIENCE)
+
+    _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n))))
+    return centred(curve, x, k, tau, at.anchor, at.search.t)
 
 
-def centred(curve: Curve, x: Any, k: Any, tau: Any, a: Any, t: Any) -> tuple[Any, Any]:
+def centred(
+    curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
+) -> tuple[Any, Any]:
     """The middle of the thresholds where the gap after the k-th score is too wide.
 
     A curve that reaches 0 and 1 has no share between them there, and its thresholds are
@@ -176,8 +224,14 @@ def centred(curve: Curve, x: Any, k: Any, tau: Any, a: Any, t: Any) -> tuple[Any
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
     middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
-    flat = (xp.sum(above, axis=-1) == k) & ((least - most) / tau >= width)
+    exact = k.without(xp.sum(above, axis=-1)) == 0
+    flat = exact & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
+
+
+def _column(tau: Any) -> Any:
+    """A temperature a row, to divide the row by; one number is as good."""
+    return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 
 def _ends(curve: Curve) -> bool:
