@@ -131,20 +131,19 @@ class Curve:
 
     def regulariser(self, p: ArrayLike) -> Array:
         r""":math:`\varphi(p)`, the integral of the inverse from 0 to p."""
-        xp, p = _shares(p)
-        t = self.inverse(p)
+        xp, shares = _shares(p)
+        t = self.inverse(shares)
         reach = 700.0 if t.dtype.itemsize == 8 else 80.0
         finite = xp.clip(t, -reach, reach)
-        return p * finite - self.potential(finite)
+        return shares * finite - self.potential(finite)
 
     def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
         r""":math:`F(t)+\varphi(p)-pt\ge0`, which is 0 where p = f(t).
 
         Without cancellation where the curve defines it.  Here t is finite.
         """
-        _, t = floats(t, "t")
-        _, p = _shares(p)
-        return self.potential(t) + self.regulariser(p) - p * t
+        (_, at), (_, shares) = floats(t, "t"), _shares(p)
+        return self.potential(at) + self.regulariser(shares) - shares * at
 
     def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
         """How far the threshold ought to rise, from sums over a row at the present one.
@@ -186,39 +185,39 @@ class _Exp(Curve):
     pivot = 0.0
     noise = (1.0, 1.0)
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.exp(xp.clip(t, None, 0))
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return -xp.expm1(xp.clip(t, None, 0))
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.exp(xp.clip(t, None, 0)) * (t <= 0)
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.where(t <= 0, t, -math.inf)
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
         return _log(xp, p)
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         _, p = _shares(p)
         return p * (p < 1)
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.exp(xp.clip(t, None, 0)) + xp.clip(t, 0, None)
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         xp, p = _shares(p)
         return _xlogx(xp, p) - p
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         return _power_gap(self, 0.0, t, p)
 
     def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
@@ -233,7 +232,7 @@ class _TwoSided(Curve):
 
     pivot = 0.0
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         _, t = floats(t, "t")
         return self.value(-t)
 
@@ -253,37 +252,37 @@ class _Laplace(_TwoSided):
     name = "laplace"
     noise = (0.0, math.sqrt(2))
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         q = 0.5 * xp.exp(-abs(t))
         return xp.where(t < 0, q, 1 - q)
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return 0.5 * xp.exp(-abs(t))
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         _, t = floats(t, "t")
         return -abs(t) - math.log(2)
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
         return xp.where(p < 0.5, _log(xp, 2 * p), -_log(xp, 2 * (1 - p)))
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         xp, p = _shares(p)
         return xp.where(p < 0.5, p, 1 - p)
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.clip(t, 0, None) + 0.5 * xp.exp(-abs(t))
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         xp, p = _shares(p)
         q = self.slope_of_p(p)
         return 0.5 * _xlogx(xp, 2 * q) - q
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         xp, t, p, up = _folded(t, p)
         below = EXP.gap(xp.clip(t, None, 0) - math.log(2), p)
         return below + up * (0.5 - p) + 0.5 * (xp.expm1(-up) + up)
@@ -293,37 +292,37 @@ class _Sigmoid(_TwoSided):
     name = "sigmoid"
     noise = (0.0, math.pi / math.sqrt(3))
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         q = xp.exp(-abs(t))
         return xp.where(t < 0, q, xp.ones_like(q)) / (1 + q)
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         q = xp.exp(-abs(t))
         return q / (1 + q) ** 2
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return -abs(t) - 2 * xp.log1p(xp.exp(-abs(t)))
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
         return _log(xp, p) - _log1m(xp, p)
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         _, p = _shares(p)
         return p * (1 - p)
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.clip(t, 0, None) + xp.log1p(xp.exp(-abs(t)))
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         xp, p = _shares(p)
         return _xlogx(xp, p) + _xlogx(xp, 1 - p)
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         # The relative entropy of the laws (p, 1 - p) and (f, 1 - f).
         _, t = floats(t, "t")
         _, p = _shares(p)
@@ -337,34 +336,34 @@ class _Clip(Curve):
     pivot = 0.5
     noise = (-0.5, 1 / math.sqrt(12))
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.clip(t, 0, 1)
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.clip(1 - t, 0, 1)
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.where((t > 0) & (t < 1), xp.ones_like(t), xp.zeros_like(t))
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         _, p = _shares(p)
         return p + 0
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         return self.slope(_shares(p)[1])
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return 0.5 * xp.clip(t, 0, 1) ** 2 + xp.clip(t - 1, 0, None)
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         _, p = _shares(p)
         return 0.5 * p**2
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         _, t = floats(t, "t")
         _, p = _shares(p)
         q = self.value(t)
@@ -377,38 +376,38 @@ class _Triangular(Curve):
     pivot = 0.0
     noise = (0.0, 1 / math.sqrt(6))
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         q = 0.5 * self.slope(t) ** 2
         return xp.where(t < 0, q, 1 - q)
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         _, t = floats(t, "t")
         return self.value(-t)
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return xp.clip(1 - abs(t), 0, None)
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
         distance = 1 - self.slope_of_p(p)
         return xp.where(p < 0.5, -distance, distance)
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         xp, p = _shares(p)
         return xp.sqrt(2 * xp.where(p < 0.5, p, 1 - p))
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return self.slope(t) ** 3 / 6 + xp.clip(t, 0, None)
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         xp, p = _shares(p)
         q = xp.where(p < 0.5, p, 1 - p)
         return q * (xp.sqrt(8 * q) / 3 - 1)
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         # With s = sqrt(2 p) and r the slope at f <= 1/2: f = r^2 / 2.
         xp, t, p, up = _folded(t, p)
         s, r = xp.sqrt(2 * p), self.slope(xp.clip(t, None, 0))
@@ -439,7 +438,7 @@ class Entmax(Curve):
     def __hash__(self) -> int:
         return hash((Entmax, self.alpha))
 
-    def _raised(self, t: ArrayLike, exponent: float) -> Array:
+    def _raised(self, t: Any, exponent: float) -> Array:
         """[1 + b t]_+ ** exponent, at most 1."""
         xp, t = floats(t, "t")
         z = xp.clip(self.b * t, -1, 0)
@@ -448,42 +447,42 @@ class Entmax(Curve):
         # 1 + b t would lose the digits that a large exponent needs.
         return xp.exp(exponent * _log1m(xp, -z))
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         return self._raised(t, 1 / self.b)
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return -xp.expm1(_log1m(xp, xp.clip(-self.b * t, 0, 1)) / self.b)
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         inner = (t > self.support[0]) & (t <= 0)
         return xp.where(inner, self._raised(xp.where(inner, t, 0), 1 / self.b - 1), 0)
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         inner = (t > self.support[0]) & (t <= 0)
         z = self.b * xp.where(inner, t, 0)
         return xp.where(inner, (1 / self.b - 1) * _log1m(xp, -z), -math.inf)
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
         return xp.expm1(self.b * _log(xp, p)) / self.b
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         xp, p = _shares(p)
         inner = (p > 0) & (p < 1)
         return xp.where(inner, xp.where(inner, p, 1) ** (1 - self.b), 0)
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return self._raised(t, 1 / self.b + 1) / self.alpha + xp.clip(t, 0, None)
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         _, p = _shares(p)
         return p * (self.inverse(p) - 1) / self.alpha
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         return _power_gap(self, self.b, t, p)
 
     def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
@@ -499,40 +498,44 @@ class _Reflected(Curve):
         self.name = f"{base.name}.reflected()"
         low, high = base.support
         self.support = (-high, -low)
+        self.pivot = None if base.pivot is None else -base.pivot
         if base.noise is not None:
             self.noise = (-base.noise[0], base.noise[1])
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         return self._base.complement(-floats(t, "t")[1])
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         return self._base.value(-floats(t, "t")[1])
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         return self._base.slope(-floats(t, "t")[1])
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         return self._base.log_slope(-floats(t, "t")[1])
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         return -self._base.inverse(1 - _shares(p)[1])
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         return self._base.slope_of_p(1 - _shares(p)[1])
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         inner = xp.clip(t, max(self.support[0], -1e300), None)
         whole = self._base.regulariser(xp.ones_like(t))
         return xp.clip(self._base.potential(-inner) + inner + whole, 0, None)
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         xp, p = _shares(p)
         whole = self._base.regulariser(xp.ones_like(p))
         return self._base.regulariser(1 - p) - whole
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         return self._base.gap(-floats(t, "t")[1], 1 - _shares(p)[1])
+
+    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
+        return -self._base.step(m, k, C, P, W)  # n - k and n - m, less n
 
     def reflected(self) -> Curve:
         return self._base
@@ -558,41 +561,45 @@ class _Affine(Curve):
         self.name = f"{base.name}({c:g} t + {s:g})"
         low, high = base.support
         self.support = ((low - s) / c, (high - s) / c)
+        self.pivot = None if base.pivot is None else (base.pivot - s) / c
         if base.noise is not None:
             self.noise = ((base.noise[0] + s) / c, base.noise[1] / c)
 
-    def _inner(self, t: ArrayLike) -> Array:
+    def _inner(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         reach = 1e300 / self._c if t.dtype.itemsize == 8 else 1e37 / self._c
         return self._c * xp.clip(t, -reach, reach) + self._s
 
-    def value(self, t: ArrayLike) -> Array:
+    def value(self, t: Any) -> Array:
         return self._base.value(self._inner(t))
 
-    def complement(self, t: ArrayLike) -> Array:
+    def complement(self, t: Any) -> Array:
         return self._base.complement(self._inner(t))
 
-    def slope(self, t: ArrayLike) -> Array:
+    def slope(self, t: Any) -> Array:
         return self._c * self._base.slope(self._inner(t))
 
-    def log_slope(self, t: ArrayLike) -> Array:
+    def log_slope(self, t: Any) -> Array:
         return math.log(self._c) + self._base.log_slope(self._inner(t))
 
-    def inverse(self, p: ArrayLike) -> Array:
+    def inverse(self, p: Any) -> Array:
         return (self._base.inverse(p) - self._s) / self._c
 
-    def slope_of_p(self, p: ArrayLike) -> Array:
+    def slope_of_p(self, p: Any) -> Array:
         return self._c * self._base.slope_of_p(p)
 
-    def potential(self, t: ArrayLike) -> Array:
+    def potential(self, t: Any) -> Array:
         return self._base.potential(self._inner(t)) / self._c
 
-    def regulariser(self, p: ArrayLike) -> Array:
+    def regulariser(self, p: Any) -> Array:
         _, p = _shares(p)
         return (self._base.regulariser(p) - self._s * p) / self._c
 
-    def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
+    def gap(self, t: Any, p: Any) -> Array:
         return self._base.gap(self._inner(t), p) / self._c
+
+    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
+        return self._base.step(k, m, P, C, W / self._c) / self._c
 
 
 EXP: Curve = _Exp()
@@ -657,7 +664,7 @@ def resolve(curve: str | Curve) -> Curve:
     return _NAMED[curve]
 
 
-def _shares(p: ArrayLike) -> tuple[Any, Any]:
+def _shares(p: Any) -> tuple[Any, Any]:
     """The namespace, and p; NumPy's within [0, 1]."""
     xp, p = floats(p, "p")
     if xp is np and not np.all((p >= 0) & (p <= 1)):
@@ -680,7 +687,7 @@ def _xlogx(xp: Any, p: Any) -> Any:
     return p * xp.log(xp.where(p > 0, p, 1))
 
 
-def _folded(t: ArrayLike, p: ArrayLike) -> tuple[Any, Any, Any, Any]:
+def _folded(t: Any, p: Any) -> tuple[Any, Any, Any, Any]:
     """For a curve symmetric about (0, 1/2): the gap at (t, p) is that at p <= 1/2.
 
     It is the gap at min(t, 0), plus the integral of f - p from 0 to t where t > 0: the
@@ -692,7 +699,7 @@ def _folded(t: ArrayLike, p: ArrayLike) -> tuple[Any, Any, Any, Any]:
     return xp, t, p, xp.clip(t, 0, None)
 
 
-def _power_gap(curve: Curve, b: float, t: ArrayLike, p: ArrayLike) -> Any:
+def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
     r"""The gap of entmax curves, and of ``exp`` as their limit b = 0.
 
     With v, t within the support, q = f(v) and the inverse g of f it is

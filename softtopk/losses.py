@@ -36,11 +36,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import Array, Rows, as_real, as_rows, check_temperature, row_dot
+from ._solve import Solution, solve
 from .curves import CLIP, EXP, Curve, Entmax, resolve
 from .hard import top_k, top_k_sum
 from .linearize import Linearization, differentiable
 from .simplex import entmax_shares, finite_rows, log_shares, truncated_rows
-from .threshold import Solution, solve
 
 __all__ = [
     "am_softmax_loss",

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._arrays import WHOLE, Array, Rows, divide, row_dot
+from .._namespace import choose
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
@@ -58,10 +59,10 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
     if np.count_nonzero(free) < R:
         found.p[...] = (k > 0)[:, None] & (x > -np.inf)
         found.anchor[:], found.offset[:] = 0, np.where(k > 0, -np.inf, np.inf)
-        part = rows._replace(x=x[free], k=k[free], finite=finite[free])
-        if len(part.k):
+        rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
+        if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
-                curve, part, tau
+                curve, rest, tau
             )
         return found
     most = _BLOCK // x.itemsize
@@ -107,8 +108,9 @@ class _Block:
         found = self._from_sample() if self.single and self.n >= _LONG_ROW else None
         if found is not None:
             return found
-        pair = order_pair(self.x, self.k, p, self.one and not self.zero)
-        self.anchor = scheme.anchor(*pair)
+        first_only = self.one and not self.zero
+        self.pair = order_pair(self.x, self.k, p, first_only)
+        self.anchor = scheme.anchor(*self.pair)
         few = self._top() if self.single else None
         d = divide(np.subtract(self.x, column(self.anchor, self.x), out=p), self.tau)
         t, settled = self._start(d)
@@ -116,7 +118,8 @@ class _Block:
         v = scheme.prepare(d)
         sums = _Sums(scheme, v)
         if few is not None:
-            narrow = _Narrowed(_Sums(scheme, few), sums(t := scheme.place(0.0)))
+            m, *others = sums(t := np.float64(scheme.place(0.0)))
+            narrow = _Narrowed(_Sums(scheme, few), [m - few.size, *others])
         if not self.single:
             t = _search(sums, self.k, t, self._bracket, settled)
         elif not settled:
@@ -145,9 +148,10 @@ class _Block:
     def _ends(self) -> tuple[Any, Any]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(self.x.dtype).max) / 8
-        pair = order_pair(self.x, self.k, np.empty_like(self.x))
+        if self.one and not self.zero:
+            self.pair = order_pair(self.x, self.k, np.empty_like(self.x))
         above, below = (
-            (end.astype(np.float64) - self.anchor) / self.tau for end in pair
+            (end.astype(np.float64) - self.anchor) / self.tau for end in self.pair
         )
         return np.minimum(above, reach), np.maximum(below, -reach)
 
@@ -239,7 +243,9 @@ def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, 
     :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
     most 1 above and at least 0 below.  Where f is 1 from b on :math:`t\ge d_{(K)}-b`,
     since below this K entries have a whole share; where it is 0 up to a
-    :math:`t\le d_{(J)}-a`.  Widened for rounding.
+    :math:`t\le d_{(J)}-a`.  (Unless the gap between the two exceeds the width b - a:
+    then the thresholds are an interval, which `_Block._start` knows.)  Widened for
+    rounding.
     """
     K, J = np.ceil(k), np.floor(k) + 1
     tiny = np.finfo(np.float64).tiny
@@ -294,7 +300,7 @@ def _search(
         done = np.zeros(len(t), bool) | settled
     far = t * 0 + np.inf
     at = root.Search(t, -far, far, far, far)
-    ends = None
+    bounds = None
     for count in range(root.LIMIT):
         moments = sums(at.t)
         excess, step = sums.scheme.advance(at.t, k, moments)
@@ -308,21 +314,19 @@ def _search(
         if ask if single else (ask & ~done).any():
             if bracket is None:
                 return np.nan
-            ends = bracket() if ends is None else ends
-            least, most = ends if single else (end[row] for end in ends)
-            low = root.choose(ask, np.fmax(at.low, least), at.low)
-            at = at._replace(
-                low=low, high=root.choose(ask, np.fmin(at.high, most), at.high)
-            )
-        new, halve = root.decide(at, excess, step, count > root.PATIENCE)
-        last = last | halve & (16 * abs(new.t - at.t) <= sums.size(at.t, k))
+            bounds = bracket() if bounds is None else bounds
+            least, most = bounds if single else (end[row] for end in bounds)
+            low = choose(ask, np.fmax(at.low, least), at.low)
+            at = at._replace(low=low, high=choose(ask, np.fmin(at.high, most), at.high))
+        new, halve = root.decide(at, excess, step, count)
+        ends_here = halve & (16 * abs(new.t - at.t) <= sums.size(at.t, k))
         if single:
-            if last:
+            if ends_here:
                 return new.t
             at = new
             continue
         t = np.where(done, at.t, np.where(last, step, new.t))
-        done |= last
+        done |= last | ends_here
         at = new._replace(t=t)
         if 2 * np.count_nonzero(done) >= len(done):
             found[row] = t

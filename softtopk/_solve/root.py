@@ -1,14 +1,14 @@
 r"""The threshold from sums over a row alone, for every curve and array library.
 
 A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
-sums over each row: m entries above the curve's pivot, P the shares of the others, C what
-the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side of
-the root t is, and the curve proposes a step.  The search takes it where it stays inside
-the bracket, and halves the bracket where it does not or where, after a few passes,
-neither the bracket nor the excess has halved: so it ends whatever the curve.
+sums over each row: m entries above the curve's pivot, P the shares of the others, C
+what the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side
+of the root t is, and the curve proposes a step.  The search takes it where it stays
+inside the bracket, and halves the bracket where it does not or where, after a few
+passes, neither the bracket nor the excess has halved: so it ends whatever the curve.
 
-The anchor a follows the iterates, and t holds what rounding takes from a: an offset or a
-scale common to all scores costs no accuracy, and no order statistic is needed.  With
+The anchor a follows the iterates, and t holds what rounding takes from a: an offset or
+a scale common to all scores costs no accuracy, and no order statistic is needed.  With
 the largest and the least of the n scores and :math:`q=k/n`,
 
 .. math:: x_{(n)}-f^{-1}(q)\le\lambda\le x_{(1)}-f^{-1}(q),
@@ -93,11 +93,18 @@ def narrow(search: Search, excess: Any) -> Search:
     return search._replace(low=low, high=high)
 
 
-def decide(search: Search, excess: Any, proposal: Any, late: Any) -> tuple[Search, Any]:
-    """The next search, and where it halves the bracket instead of a step."""
+def decide(
+    search: Search, excess: Any, proposal: Any, count: Any
+) -> tuple[Search, Any]:
+    """The next search, and where it halves the bracket instead of a step.
+
+    Steps may shrink an excess e-fold for as long as the floats reach: after some more
+    passes the bracket itself must halve.
+    """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
-    slow = late & (2 * size > before) & (2 * room > width)
+    slow = (2 * size > before) | (count > 4 * PATIENCE)
+    slow = slow & (2 * room > width) & (count > PATIENCE)
     halve = slow | ~((low < proposal) & (proposal < high))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
     return Search(t, low, high, size, room), halve
@@ -133,7 +140,7 @@ def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
-    """The same threshold with the rounded sum for the anchor, the rest for t, exactly."""
+    """The same threshold, with the rounded sum as anchor and the rest in t, exactly."""
     move = tau * t
     total = a + move
     moved = total - a
@@ -153,18 +160,22 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
     above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
-    few, many = k.without(0), k.rest
-    first = above - curve.inverse(xp.clip(few, None, 1))
-    last = below - curve.inverse(xp.clip(1 - many, 0, None))
-    low = xp.maximum(below - middle, xp.where(few <= 1, first, -math.inf)) - slack
-    high = xp.minimum(above - middle, xp.where(many <= 1, last, math.inf)) + slack
+    one, rest = k.without(0), k.rest
+    first = curve.inverse(xp.where(one < 1, one, q))
+    first = xp.where(one < 1, first, curve.support[1])
+    last = curve.inverse(xp.where(rest < 1, 1 - rest, q))
+    last = xp.where(rest < 1, last, curve.support[0])
+    first = xp.where(one <= 1, above - first, -math.inf)
+    last = xp.where(rest <= 1, below - last, math.inf)
+    low = xp.maximum(below - middle, first) - slack
+    high = xp.minimum(above - middle, last) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
     return State(a, Search(t, low, high, far, far), t != t)
 
 
 def advance(
-    curve: Curve, k: Budget, tau: Any, row: tuple[Any, ...], at: State, late: Any
+    curve: Curve, k: Budget, tau: Any, row: tuple[Any, ...], at: State, count: Any
 ) -> State:
     """The step that follows from the sums over the rows at `at`.
 
@@ -181,7 +192,7 @@ def advance(
     floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(room, 0, P, C, W))
-    found, _ = decide(narrow(search, excess), excess, proposal, late)
+    found, _ = decide(narrow(search, excess), excess, proposal, count)
     size = abs(found.t - t) / scale
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
     done = done | (excess == 0) | rounding
@@ -203,7 +214,7 @@ def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
 
     def step(count: Any, at: State) -> tuple[Any, State]:
         row = sums(curve, distances(x, tau, at.anchor, at.search.t))
-        return count + 1, advance(curve, k, tau, row, at, count > PATIENCE)
+        return count + 1, advance(curve, k, tau, row, at, count)
 
     _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n))))
     return centred(curve, x, k, tau, at.anchor, at.search.t)

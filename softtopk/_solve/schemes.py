@@ -76,9 +76,15 @@ class Scheme:
         """What to keep of d for all passes, in its place."""
         return d
 
+    def quantile(self, k: Any, n: int) -> Any:
+        """The (1 - k/n)-quantile of the curve's noise."""
+        return -self.curve.inverse(k / n)
+
     def start(self, d: Array, k: Any, t: Any) -> Any:
         """The t to begin with, from one that centres the support on the k-th score."""
-        return t
+        mean, spread = self.curve.noise or (0.0, 1.0)
+        move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)[0]
+        return self.place(self.offset(t) + self.curve.centre + move)
 
     def moments(self, v: Array, t: Any) -> Moments:
         """m, P, C and W of v = prepare(d)."""
@@ -144,23 +150,11 @@ class _Exp(Scheme):
         v.clip(0, 1, out=v)
 
 
-class _TwoSided(Scheme):
-    spread = 1.0  # the deviation of the noise
-
-    def quantile(self, k: Any, n: int) -> Any:
-        """The (1 - k/n)-quantile of the noise."""
-        raise NotImplementedError
+class _Laplace(Scheme):
+    exact = True
 
     def prepare(self, d: Array) -> Array:
         return _exp(d)
-
-    def start(self, d: Array, k: Any, t: Any) -> Any:
-        return t + matched(d, self.quantile(k, d.shape[-1]), 0.0, self.spread)[0]
-
-
-class _Laplace(_TwoSided):
-    exact = True
-    spread = math.sqrt(2)
 
     def quantile(self, k: Any, n: int) -> Any:
         return np.copysign(np.log(0.5 * n / np.minimum(k, n - k)), 0.5 * n - k)
@@ -186,10 +180,12 @@ class _Laplace(_TwoSided):
         np.minimum(v, upper, out=v)
 
 
-class _Sigmoid(_TwoSided):
-    spread = math.pi / math.sqrt(3)
+class _Sigmoid(Scheme):
     # The error after a step is about a hundredth of its square or less.
     tolerance = (5e-9, 4e-4)
+
+    def prepare(self, d: Array) -> Array:
+        return _exp(d)
 
     def quantile(self, k: Any, n: int) -> Any:
         return np.log((n - k) / k)
@@ -217,6 +213,9 @@ class _Clip(Scheme):
     # either end of the slope; P sums the shares below 1, and the ones stand for C.
     exact = True
     counted = True
+
+    def start(self, d: Array, k: Any, t: Any) -> Any:
+        return t  # its passes cost less than a better place
 
     def moments(self, v: Array, t: Any) -> Moments:
         share, bound = self.room(v)
@@ -277,12 +276,6 @@ class _Entmax(Scheme):
     def __init__(self, curve: Entmax, size: int, dtype: Any) -> None:
         super().__init__(curve, size, dtype)
         self.b, self.origin = curve.b, curve.support[0]
-        self.mean, self.spread = curve.noise
-
-    def start(self, d: Array, k: Any, t: Any) -> Any:
-        quantile = -self.curve.inverse(k / d.shape[-1])
-        step = self.curve.centre + matched(d, quantile, self.mean, self.spread)[0]
-        return self.place(self.offset(t) + step)
 
     def moments(self, v: Array, t: Any) -> Moments:
         base, low = self._base(v, t, self.room(v)[0]), self.room(v)[1]
