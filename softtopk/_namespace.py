@@ -7,6 +7,7 @@ registers its arrays when it is imported; everything else is NumPy's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,3 +45,20 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
     if isinstance(condition, np.bool_ | bool):
         return yes if condition else no
     return namespace(condition).where(condition, yes, no)
+
+
+def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
+    """The state after as many steps as `going` asks for."""
+    library = namespace(_leaf(state))
+    if hasattr(library, "loop"):
+        return library.loop(going, step, state)
+    while going(*state):
+        state = step(*state)
+    return state
+
+
+def _leaf(state: Any) -> Any:
+    """The last array of nested tuples."""
+    while isinstance(state, tuple):
+        state = state[-1]
+    return state

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import Array
-from ._namespace import choose, floats, namespace
+from ._namespace import choose, floats, loop, namespace
 
 __all__ = [
     "CLIP",
@@ -148,7 +148,7 @@ class Curve:
         """How far the threshold ought to rise, from sums over a row at the present one.
 
         The shares sum to `excess` too much.  P sums those up to 1/2, C what the others
-        lack to 1, W the slopes, and S the shares below 1 (None unless `needs_sum`).
+        lack to 1, W the slopes, and S the shares below 1 if `needs_sum`.
         This step is Newton's; a curve with a better model of its sum has its own.
         """
         return excess / W
@@ -713,21 +713,32 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
     return bregman / (1 + b) - (t - v) * excess
 
 
-def _bisect(curve: Curve, p: Array) -> Array:
+def _bisect(curve: Curve, p: Any) -> Any:
     """The inverse of a curve from its values, doubling a bracket and halving it."""
-    inner = np.where((p > 0) & (p < 1), p, 0.5).astype(np.float64)
-    low, high = np.full(p.shape, -1.0), np.full(p.shape, 1.0)
-    for _ in range(1000):
+    xp = namespace(p)
+    inner = xp.where((p > 0) & (p < 1), p, 0.5)
+    if xp is np:
+        inner = inner.astype(np.float64)
+
+    def outside(low: Any, high: Any) -> Any:
+        return ((curve.value(low) > inner) | (curve.value(high) < inner)).any()
+
+    def double(low: Any, high: Any) -> tuple[Any, Any]:
         short, long = curve.value(low) > inner, curve.value(high) < inner
-        if not (short.any() or long.any()):
-            break
-        low, high = np.where(short, 2 * low, low), np.where(long, 2 * high, high)
-    for _ in range(1100):
+        return xp.where(short, 2 * low, low), xp.where(long, 2 * high, high)
+
+    def wide(low: Any, high: Any) -> Any:
         middle = 0.5 * low + 0.5 * high
-        if np.all((middle == low) | (middle == high)):
-            break
+        return ((middle != low) & (middle != high)).any()
+
+    def halve(low: Any, high: Any) -> tuple[Any, Any]:
+        middle = 0.5 * low + 0.5 * high
         below = curve.value(middle) < inner
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return xp.where(below, middle, low), xp.where(below, high, middle)
+
+    one = xp.ones_like(inner)
+    ends = loop(outside, double, (-one, one))
+    _, t = loop(wide, halve, ends)
     least, most = curve.support
-    t = np.where(p <= 0, least, np.where(p >= 1, most, high))
-    return t.astype(p.dtype)
+    t = xp.where(p <= 0, least, xp.where(p >= 1, most, t))
+    return t.astype(p.dtype) if xp is np else t

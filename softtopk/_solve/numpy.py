@@ -83,7 +83,9 @@ def _plain(
 ) -> tuple[Array, Array]:
     """Anchors and offsets by sums over rows alone, in double precision; fills p."""
     x = x.astype(np.float64)
-    a, t = root.solve(curve, x, k, finite.astype(np.float64), tau)
+    whole = np.floor(k)
+    budget = root.Budget(whole.astype(np.int64), k - whole, finite)
+    a, t = root.solve(curve, x, budget, tau)
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._namespace import choose, namespace
+from .._namespace import choose, loop, namespace
 from ..curves import Curve
 
 PATIENCE = 5
@@ -32,6 +32,31 @@ PATIENCE = 5
 
 LIMIT = 2500
 """No search comes here: halving leaves the range of the floats sooner."""
+
+
+class Budget(NamedTuple):
+    """k = whole + part of n finite entries; the counts are integers, exact in any row.
+
+    float32 holds no odd number above 2^24.
+    """
+
+    whole: Any
+    part: Any
+    n: Any
+
+    def without(self, m: Any) -> Any:
+        """k - m."""
+        return (self.whole - m) + self.part
+
+    @property
+    def rest(self) -> Any:
+        """n - k."""
+        return (self.n - self.whole) - self.part
+
+    @property
+    def mean(self) -> Any:
+        """k / n."""
+        return (self.whole + self.part) / self.n
 
 
 class Search(NamedTuple):
@@ -50,6 +75,15 @@ class State(NamedTuple):
     anchor: Any
     search: Search
     done: Any
+
+
+class Moments(NamedTuple):
+    """Of the finite scores of each row."""
+
+    top: Any
+    least: Any
+    mean: Any
+    deviation: Any
 
 
 def narrow(search: Search, excess: Any) -> Search:
@@ -77,21 +111,39 @@ def decide(
     return Search(t, low, high, size, room), halve
 
 
+def moments(x: Any, n: Any) -> Moments:
+    """What the start of a search needs, of rows with n > 0 finite entries."""
+    xp = namespace(x)
+    finite, n = xp.isfinite(x), n[..., None]
+    top = xp.max(x, axis=-1)
+    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
+    mean = xp.sum(xp.where(finite, x / n, 0), axis=-1)
+    d = xp.where(finite, x - mean[..., None], 0)
+    size = xp.maximum(top - mean, mean - least)
+    unit = xp.where(size > 0, size, 1)[..., None]
+    d = d / unit
+    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d / n, axis=-1)))
+
+
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """m, P, C, W and S of each row of distances, ``(..., n) -> (...)``."""
+    """m, P, C, W and S of each row of distances, ``(..., n) -> (...)``.
+
+    S sums the shares below 1 for a curve whose step asks for it, and is P for others.
+    """
     xp = namespace(u)
     p, q, w = curve.value(u), curve.complement(u), curve.slope(u)
     high = p > q
     parts = (xp.where(high, 0, p), xp.where(high, q, 0), xp.where(xp.isfinite(u), w, 0))
     P, C, W = (xp.sum(part, axis=-1) for part in parts)
-    below = xp.where(u <= curve.support[1], p, 0) if curve.needs_sum else None
-    S = None if below is None else xp.sum(below, axis=-1)
+    S = P
+    if curve.needs_sum:
+        S = xp.sum(xp.where(u <= curve.support[1], p, 0), axis=-1)
     return xp.sum(high, axis=-1), P, C, W, S
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
-    """(x - lambda) / tau of every entry of each row."""
-    return (x - a[..., None]) / tau - t[..., None]
+    """(x - lambda) / tau of every entry; tau is a number or has one a row."""
+    return (x - a[..., None]) / _column(tau) - t[..., None]
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
@@ -102,29 +154,27 @@ def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
     return total, ((a - (total - moved)) + (move - moved)) / tau
 
 
-def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
+def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     """Where to start from, for rows with 0 < k < n finite entries.
 
     Were scores, noise and their sum laws of one shape, the threshold would be the
     (1 - k/n)-quantile of the sum, which mean and deviation give.
     """
-    xp, q = namespace(x), k / n
-    finite = xp.isfinite(x)
-    top = xp.max(x, axis=-1)
-    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
-    a = xp.sum(xp.where(finite, x / n[..., None], 0), axis=-1)
+    xp, a, q = namespace(row.mean), row.mean, k.mean
     middle = curve.inverse(q)
-    d = xp.where(finite, (x - a[..., None]) / tau, 0)
-    spread = xp.sqrt(xp.sum(d * d / n[..., None], axis=-1))
     mean, deviation = curve.noise or (0.0, 1.0)
-    t = mean - (mean + middle) * xp.hypot(spread / deviation, xp.ones_like(q))
-    above, below = (top - a) / tau, (least - a) / tau
+    spread = row.deviation / tau / deviation
+    t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
+    above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
-    few, rest = k < 1, k > n - 1
-    first = xp.where(few, curve.inverse(xp.where(few, k, q)), curve.support[1])
-    last = xp.where(rest, curve.inverse(xp.where(rest, k - n + 1, q)), curve.support[0])
-    first = xp.where(k <= 1, above - first, -math.inf)
-    last = xp.where(k >= n - 1, below - last, math.inf)
+    slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
+    one, rest = k.without(0), k.rest
+    first = curve.inverse(xp.where(one < 1, one, q))
+    first = xp.where(one < 1, first, curve.support[1])
+    last = curve.inverse(xp.where(rest < 1, 1 - rest, q))
+    last = xp.where(rest < 1, last, curve.support[0])
+    first = xp.where(one <= 1, above - first, -math.inf)
+    last = xp.where(rest <= 1, below - last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
@@ -133,19 +183,19 @@ def begin(curve: Curve, x: Any, k: Any, n: Any, tau: Any) -> State:
 
 
 def advance(
-    curve: Curve, x: Any, k: Any, n: Any, tau: Any, at: State, count: Any
+    curve: Curve, k: Budget, tau: Any, row: tuple[Any, ...], at: State, count: Any
 ) -> State:
-    """One pass, and the step that follows from it.
+    """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
     step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
     there an excess of a fraction of eps is rounding.
     """
-    a, search, done = at
-    xp, t, eps = namespace(x), search.t, namespace(x).finfo(x.dtype).eps
-    m, P, C, W, S = sums(curve, distances(x, tau, a, t))
-    scale = xp.minimum(xp.clip(k, None, 1), n - k)
-    excess, noise = (P - C) - (k - m), eps * (P + C)
+    m, P, C, W, S = row
+    xp, (a, search, done) = namespace(P), at
+    t, eps = search.t, xp.finfo(P.dtype).eps
+    scale = xp.minimum(xp.clip(k.without(0), None, 1), k.rest)
+    excess, noise = (P - C) - k.without(m), eps * (P + C)
     floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
@@ -161,20 +211,26 @@ def advance(
     return State(b, found._replace(t=rest, low=low, high=high), done)
 
 
-def solve(curve: Curve, x: Any, k: Any, n: Any, tau: float) -> tuple[Any, Any]:
-    """Anchors and offsets of NumPy rows ``(R, n)`` with 0 < k < n finite entries each.
+def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
+    """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
     Shares and slopes are those at `distances`.
     """
-    state = begin(curve, x, k, n, tau)
-    for count in range(LIMIT):
-        state = advance(curve, x, k, n, tau, state, count)
-        if state.done.all():
-            break
-    return centred(curve, x, k, tau, state.anchor, state.search.t)
+
+    def going(count: Any, at: State) -> Any:
+        return (count < LIMIT) & ~at.done.all()
+
+    def step(count: Any, at: State) -> tuple[Any, State]:
+        row = sums(curve, distances(x, tau, at.anchor, at.search.t))
+        return count + 1, advance(curve, k, tau, row, at, count)
+
+    _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n))))
+    return centred(curve, x, k, tau, at.anchor, at.search.t)
 
 
-def centred(curve: Curve, x: Any, k: Any, tau: Any, a: Any, t: Any) -> tuple[Any, Any]:
+def centred(
+    curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
+) -> tuple[Any, Any]:
     """The middle of the thresholds where the gap after the k-th score is too wide.
 
     A curve that reaches 0 and 1 has no share between them there, and its thresholds are
@@ -187,8 +243,14 @@ def centred(curve: Curve, x: Any, k: Any, tau: Any, a: Any, t: Any) -> tuple[Any
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
     middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
-    flat = (xp.sum(above, axis=-1) == k) & ((least - most) / tau >= width)
+    exact = k.without(xp.sum(above, axis=-1)) == 0
+    flat = exact & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
+
+
+def _column(tau: Any) -> Any:
+    """A temperature a row, to divide the row by; one number is as good."""
+    return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 
 def _ends(curve: Curve) -> bool:
