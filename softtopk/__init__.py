@@ -1,8 +1,8 @@
 """Smooth top-k operators: derived, proved, and computed to a few rounding errors."""
 
-from . import curves, iterative, losses
+from . import curves, losses
+from ._operator import Linearization, linearize
 from .hard import top_k, top_k_sum
-from .linearize import Linearization, linearize
 from .perturb import Noise, perturb_max
 from .simplex import (
     entmax,
@@ -22,7 +22,6 @@ __all__ = [
     "curves",
     "entmax",
     "grad_topk",
-    "iterative",
     "linearize",
     "log_partition",
     "log_softmax",

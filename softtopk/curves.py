@@ -33,7 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import WHOLE, Array, as_real, row_dot
+from ._rows import WHOLE, Array, as_real, row_dot
 
 __all__ = [
     "CLIP",

@@ -28,9 +28,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature, divide, row_dot
+from ._operator import Differentiable, Linearization, operator
+from ._rows import (
+    Array,
+    Axis,
+    Rows,
+    check_temperature,
+    divide,
+    finite_rows,
+    real_number,
+    real_numbers,
+    row_dot,
+    truncated_rows,
+)
 from .hard import top_k
-from .linearize import Linearization, differentiable
 
 __all__ = [
     "entmax",
@@ -55,28 +66,14 @@ _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
 
-def softmax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `softmax`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p = _softmax(rows.x, tau)
-    return _symmetric(rows, p, p, tau)
-
-
-@differentiable(softmax_rule)
+@operator
 def softmax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Softmax, :math:`p_i=e^{x_i/\tau}/\sum_je^{x_j/\tau}`.
 
     Parameters
@@ -86,8 +83,8 @@ def softmax(
         of -inf gets share 0.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k` with k = 1.
-    axis : int
-        The axis along which the shares sum to 1.
+    axis : int, tuple of int, or None
+        The axis along which the shares sum to 1; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
 
@@ -118,45 +115,19 @@ def softmax(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(_softmax(rows.x, tau))
+    p = _softmax(rows.x, tau)
+    value = rows.expand(p)
+    return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
-def log_softmax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `log_softmax`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    log_p, _ = log_shares(rows.x, tau)
-    p = np.exp(log_p)
-    finite = rows.x > -np.inf
-
-    def push(t: Array) -> Array:
-        t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-        with np.errstate(over="ignore"):
-            return divide(t, tau)
-
-    def pull(g: Array) -> Array:
-        g = np.where(finite, g, 0)
-        g -= p * g.sum(axis=-1, keepdims=True)
-        with np.errstate(over="ignore"):
-            return divide(g, tau)
-
-    return Linearization(rows.expand(log_p), rows, push, pull)
-
-
-@differentiable(log_softmax_rule)
+@operator
 def log_softmax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Logarithm of `softmax`, also where a share would underflow or round to 1.
 
     Parameters
@@ -192,37 +163,36 @@ def log_softmax(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(log_shares(rows.x, tau)[0])
+    log_p, _ = log_shares(rows.x, tau)
+    value = rows.expand(log_p)
+
+    def derivative() -> Linearization:
+        p, finite = np.exp(log_p), rows.x > -np.inf
+
+        def push(t: Array) -> Array:
+            t = np.where(finite, t - row_dot(p, t)[:, None], 0)
+            with np.errstate(over="ignore"):
+                return divide(t, tau)
+
+        def pull(g: Array) -> Array:
+            g = np.where(finite, g, 0)
+            g -= p * g.sum(axis=-1, keepdims=True)
+            with np.errstate(over="ignore"):
+                return divide(g, tau)
+
+        return Linearization(value, rows, push, pull)
+
+    return value, derivative
 
 
-def logsumexp_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `logsumexp`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p = _softmax(rows.x, tau)
-    return Linearization(
-        rows.reduce(_log_total(rows.x, tau)),
-        rows,
-        lambda t: row_dot(p, t),
-        lambda g: p * g[:, None],
-        reduces=True,
-    )
-
-
-@differentiable(logsumexp_rule)
+@operator
 def logsumexp(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
 
     Parameters
@@ -257,43 +227,21 @@ def logsumexp(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.reduce(_log_total(rows.x, tau))
+    total = tau * log_shares(rows.x, tau)[1].astype(np.float64)
+    with np.errstate(over="ignore"):
+        value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
+    return value, lambda: Linearization.gradient(value, rows, _softmax(rows.x, tau))
 
 
-def entmax_rule(
-    x: ArrayLike,
-    alpha: ArrayLike = 1.5,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `entmax`."""
-    tau = check_temperature(temperature)
-    rows, b = _entmax_rows(x, alpha, axis, where)
-    p = entmax_shares(rows.x, b, tau)[0]
-    power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
-    some = p > 0
-    if np.min(power) >= 0:
-        return _symmetric(
-            rows, p, np.power(p, power, out=np.zeros_like(p), where=some), tau
-        )
-    # Small shares have large weights: as factors, each within the range of a double.
-    high = power * np.log(p, out=np.zeros(p.shape), where=some)
-    times = math.ceil(max(1.0, np.max(high) / _RANGE))
-    root = np.exp(high / times, out=np.zeros(p.shape), where=some)
-    return _symmetric(rows, p, root, tau, times)
-
-
-@differentiable(entmax_rule)
+@operator
 def entmax(
     x: ArrayLike,
     alpha: ArrayLike = 1.5,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Entmax: a distribution that is sparse for :math:`\alpha>1`.
 
     The maximiser of :math:`p\cdot x/\tau+(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))` over
@@ -344,29 +292,17 @@ def entmax(
     [[0.7311, 0.2689], [1.0, 0.0]]
     """
     tau = check_temperature(temperature)
-    rows, b = _entmax_rows(x, alpha, axis, where)
-    return rows.expand(entmax_shares(rows.x, b, tau)[0])
+    return _entmax(*_entmax_rows(x, alpha, axis, where), tau)
 
 
-def sparsemax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `sparsemax`."""
-    return entmax_rule(x, 2.0, temperature=temperature, axis=axis, where=where)
-
-
-@differentiable(sparsemax_rule)
+@operator
 def sparsemax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Sparsemax: the point of the simplex nearest to :math:`x/\tau`.
 
     Parameters
@@ -404,42 +340,19 @@ def sparsemax(
     >>> sparsemax([1.0, 0.5, -1.0]).tolist()
     [0.75, 0.25, 0.0]
     """
-    return entmax(x, 2.0, temperature=temperature, axis=axis, where=where)
+    tau = check_temperature(temperature)
+    return _entmax(finite_rows(x, axis, where), 1.0, tau)
 
 
-def taylor_softmax_rule(
-    x: ArrayLike,
-    order: int = 2,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `taylor_softmax`."""
-    order, tau = _check_order(order), check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p, v = _taylor(rows.x, order, tau)
-
-    def push(t: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * t - p * row_dot(v, t)[:, None], tau)
-
-    def pull(g: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * (g - row_dot(p, g)[:, None]), tau)
-
-    return Linearization(rows.expand(p), rows, push, pull)
-
-
-@differentiable(taylor_softmax_rule)
+@operator
 def taylor_softmax(
     x: ArrayLike,
     order: int = 2,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Taylor softmax, :math:`p_i=f(x_i/\tau)/\sum_jf(x_j/\tau)`.
 
     f is the Taylor polynomial of :math:`e^x` at 0 of an even order.  The map neither
@@ -483,33 +396,29 @@ def taylor_softmax(
     """
     order, tau = _check_order(order), check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(_taylor(rows.x, order, tau)[0])
+    p, v = _taylor(rows.x, order, tau)
+    value = rows.expand(p)
+
+    def push(t: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return divide(v * t - p * row_dot(v, t)[:, None], tau)
+
+    def pull(g: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return divide(v * (g - row_dot(p, g)[:, None]), tau)
+
+    return value, lambda: Linearization(value, rows, push, pull)
 
 
-def sparse_softmax_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `sparse_softmax`."""
-    tau = check_temperature(temperature)
-    rows = truncated_rows(x, k, axis, where)
-    p = _softmax(rows.x, tau, top_k(rows.x, rows.k))
-    return _symmetric(rows, p, p, tau)
-
-
-@differentiable(sparse_softmax_rule)
+@operator
 def sparse_softmax(
     x: ArrayLike,
     k: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Softmax over the k largest scores; the others get share 0.
 
     Parameters
@@ -556,39 +465,9 @@ def sparse_softmax(
     """
     tau = check_temperature(temperature)
     rows = truncated_rows(x, k, axis, where)
-    return rows.expand(_softmax(rows.x, tau, top_k(rows.x, rows.k)))
-
-
-def finite_rows(
-    x: ArrayLike, axis: int, where: ArrayLike | None, name: str = "x"
-) -> Rows:
-    """Rows with at least one finite entry each; `name` is what an error calls them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `as_rows`, and if a row has no finite entry.
-    """
-    rows = as_rows(x, axis=axis, where=where, name=name)
-    if (rows.finite == 0).any():
-        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
-    return rows
-
-
-def truncated_rows(
-    x: ArrayLike, k: ArrayLike, axis: int, where: ArrayLike | None
-) -> Rows:
-    """Rows with a whole budget k >= 1 each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `as_rows`, and if a budget is 0.
-    """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    if (rows.k == 0).any():
-        raise ValueError("k must be at least 1, got 0")
-    return rows
+    p = _softmax(rows.x, tau, top_k(rows.x, rows.k))
+    value = rows.expand(p)
+    return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
 def log_shares(
@@ -930,35 +809,37 @@ class _Near:
         return _Near(self.d[keep], starts, counts, b, self.most[part])
 
 
+def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
+    """Entmax with alpha = 1 + b, one number or one for each row."""
+    p = entmax_shares(rows.x, b, tau)[0]
+    value = rows.expand(p)
+
+    def derivative() -> Linearization:
+        power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
+        some, times = p > 0, 1
+        if np.min(power) >= 0:
+            root = np.power(p, power, out=np.zeros_like(p), where=some)
+        else:  # small shares have large weights: as factors, each within the range
+            high = power * np.log(p, out=np.zeros(p.shape), where=some)
+            times = math.ceil(max(1.0, np.max(high) / _RANGE))
+            root = np.exp(high / times, out=np.zeros(p.shape), where=some)
+        return Linearization.symmetric(value, rows, root, tau, times=times)
+
+    return value, derivative
+
+
 def _entmax_rows(
-    x: ArrayLike, alpha: ArrayLike, axis: int, where: ArrayLike | None
+    x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None
 ) -> tuple[Rows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
-    values = np.asarray(alpha)
-    if values.dtype.kind not in "iuf":
-        raise TypeError(
-            f"alpha must be a real number or an array of them, got {alpha!r}"
-        )
-    values = values.astype(np.float64)
-    bad = ~((values >= 1) & (values < np.inf))
-    if bad.any():
-        raise ValueError(
-            f"alpha must be finite and at least 1, got {float(values[bad][0])}"
-        )
+    values = real_numbers(alpha, "alpha")
+    for bad in values[~((values >= 1) & (values < np.inf))]:
+        real_number(bad, "alpha", least=1)
     rows = finite_rows(x, axis, where)
     if values.ndim == 0:
         return rows, float(values) - 1
-    try:
-        batch = np.broadcast_shapes(rows.batch_shape, values.shape)
-    except ValueError:
-        raise ValueError(
-            f"alpha must broadcast against x without its axis, shape "
-            f"{rows.batch_shape}, got shape {values.shape}"
-        ) from None
-    if batch != rows.batch_shape:
-        # A budget of the same shape repeats the rows as alpha needs them.
-        rows = as_rows(x, np.zeros(values.shape), axis=axis, where=where)
-    return rows, np.broadcast_to(values, batch).reshape(-1) - 1
+    rows, column = rows.repeat(values, "alpha")
+    return rows, column - 1
 
 
 def _check_order(order: int) -> int:
@@ -992,12 +873,6 @@ def _softmax(x: Array, tau: float, weight: Array | None = None) -> Array:
     return e
 
 
-def _log_total(x: Array, tau: float) -> Array:
-    total = tau * log_shares(x, tau)[1].astype(np.float64)
-    with np.errstate(over="ignore"):
-        return (x.max(axis=-1) + total).astype(x.dtype)
-
-
 def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
     """The shares f / F and the slopes f' / F, F the sum of f; 0 where x is -inf.
 
@@ -1021,24 +896,3 @@ def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
         slope *= active
         total = f.sum(axis=-1, keepdims=True)
         return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)
-
-
-def _symmetric(
-    rows: Rows, p: Array, root: Array, tau: float, times: int = 1
-) -> Linearization:
-    """The map (diag(w) - w w^T / W) / tau, W the sum of w = root^times over the row."""
-    shares = (root / root.max(axis=-1, keepdims=True)) ** times
-    shares /= shares.sum(axis=-1, keepdims=True)
-    pivot = shares.argmax(axis=-1)[:, None]
-
-    def product(t: Array) -> Array:
-        # Centred where most of the weight is, constants cancel exactly.
-        centre = np.take_along_axis(t, pivot, axis=-1)
-        t = np.subtract(t, centre, dtype=root.dtype)
-        t -= row_dot(shares, t)[:, None]
-        with np.errstate(over="ignore", under="ignore"):
-            for _ in range(times):
-                t *= root
-            return divide(t, tau).astype(rows.x.dtype, copy=False)
-
-    return Linearization(rows.expand(p), rows, product, product)

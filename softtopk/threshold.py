@@ -29,9 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import (
+from ._operator import Differentiable, Linearization, operator
+from ._rows import (
     WHOLE,
     Array,
+    Axis,
     Rows,
     as_rows,
     check_temperature,
@@ -39,7 +41,6 @@ from ._arrays import (
     row_dot,
 )
 from .curves import Curve, Moments, Room, column, resolve
-from .linearize import Linearization, differentiable
 
 # One number or an array of one for each row: NumPy's arithmetic is the same.
 Number = Any
@@ -73,46 +74,16 @@ class Solution(NamedTuple):
     offset: Array
 
 
-def soft_topk_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `soft_topk`."""
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-        w, shares = _slopes(curve, rows, found, tau)
-    pivot = shares.argmax(axis=-1)[:, None]
-
-    def product(t: Array) -> Array:
-        # Centred where most of the weight is, constants cancel exactly.
-        with np.errstate(all="ignore"):
-            t = t - np.take_along_axis(t, pivot, axis=-1)
-            t -= row_dot(shares, t)[:, None]
-            t *= w
-            return divide(t, tau)
-
-    return Linearization(
-        rows.expand(found.p), rows, product, product, dk=rows.expand(shares)
-    )
-
-
-@differentiable(soft_topk_rule)
+@operator
 def soft_topk(
     x: ArrayLike,
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Smooth top-k selection: shares in [0, 1] that sum to k.
 
     Parameters
@@ -128,8 +99,8 @@ def soft_topk(
         `softtopk.curves`, or one of your own.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k`.
-    axis : int
-        The axis along which the shares sum to k.
+    axis : int, tuple of int, or None
+        The axis along which the shares sum to k; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
 
@@ -174,46 +145,29 @@ def soft_topk(
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
     with np.errstate(all="ignore"):
-        return rows.expand(solve(curve, rows, tau).p)
-
-
-def threshold_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `threshold`."""
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
-        w, shares = _slopes(curve, rows, found, tau)
-        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-        dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
-    return Linearization(
-        rows.reduce(value),
-        rows,
-        lambda t: row_dot(shares, t),
-        lambda g: shares * g[:, None],
-        reduces=True,
-        dk=rows.reduce(dk),
-    )
+    value = rows.expand(found.p)
+
+    def derivative() -> Linearization:
+        with np.errstate(all="ignore"):
+            w, shares = _slopes(curve, rows, found, tau)
+        return Linearization.symmetric(
+            value, rows, w, tau, shares=shares, dk=rows.expand(shares)
+        )
+
+    return value, derivative
 
 
-@differentiable(threshold_rule)
+@operator
 def threshold(
     x: ArrayLike,
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The threshold :math:`\lambda` of `soft_topk`, in the units of the scores.
 
     Parameters
@@ -256,8 +210,16 @@ def threshold(
     rows = as_rows(x, k, axis=axis, where=where)
     with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
-        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-    return rows.reduce(value)
+        lam = (found.anchor + tau * found.offset).astype(rows.x.dtype)
+    value = rows.reduce(lam)
+
+    def derivative() -> Linearization:
+        with np.errstate(all="ignore"):
+            w, shares = _slopes(curve, rows, found, tau)
+            dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
+        return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
+
+    return value, derivative
 
 
 def solve(curve: Curve, rows: Rows, temperature: float = 1.0) -> Solution:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softtopk import curves, soft_topk, threshold, top_k_sum
-from softtopk.linearize import linearize
+from softtopk import curves, linearize, soft_topk, threshold, top_k_sum
 from softtopk.losses import (
     am_softmax_loss,
     cross_entropy,
