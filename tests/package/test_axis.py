@@ -164,6 +164,13 @@ def test_shares_as_targets_have_the_shape_of_the_scores(loss, k):
     )
 
 
+def test_a_class_serves_every_budget_of_its_row():
+    loss, k = losses.sparse_softmax_loss, np.array([[2], [5]])
+    found = loss(X, CLASSES, k, axis=(0, 2))
+    expected = [loss(X, CLASSES, int(j[0]), axis=(0, 2)) for j in k]
+    np.testing.assert_array_equal(found, expected)
+
+
 @differentiable
 @pytest.mark.parametrize("axis", [-1, 0, None, ()])
 def test_a_scalar_is_an_array_of_one_entry(name, axis):

@@ -572,3 +572,9 @@ def test_the_potential_stands_the_ends_of_the_range(curve):
         row = np.array([1.0, 0.5, -2.0, 0.0])
         wide = potential(scale * row, k, curve, temperature=scale)
         assert wide == scale * potential(row, k, curve)
+
+
+def test_no_loss_is_minus_zero():
+    for loss in (cross_entropy, entmax_loss, sparsemax_loss):
+        value = loss([800.0, 0.0], 0)
+        assert value == 0 and not np.signbit(value)
