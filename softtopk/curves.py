@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array
 from ._namespace import choose, floats, loop, namespace
+from ._rows import Array, real_number
 
 __all__ = [
     "CLIP",
@@ -159,11 +159,11 @@ class Curve:
 
     def scaled(self, c: float) -> Curve:
         """f(c t) for c > 0, the curve at temperature 1/c."""
-        return _Affine(self, _number(c), 0.0)
+        return _Affine(self, real_number(c, "c", above=0), 0.0)
 
     def shifted(self, c: float) -> Curve:
         """f(t - c), which moves the threshold by -c and selects the same."""
-        return _Affine(self, 1.0, -_number(c))
+        return _Affine(self, 1.0, -real_number(c, "c"))
 
     @property
     def centre(self) -> float:
@@ -535,22 +535,10 @@ class _Reflected(Curve):
         return self._base
 
 
-def _number(c: float) -> float:
-    """The argument of `scaled` and `shifted` as a Python float."""
-    value = np.asarray(c)
-    if value.ndim or value.dtype.kind not in "iuf":
-        raise TypeError(f"c must be one real number, got {c!r}")
-    return float(value)
-
-
 class _Affine(Curve):
     """f(c t + s)."""
 
     def __init__(self, base: Curve, c: float, s: float) -> None:
-        if not 0 < c < math.inf:
-            raise ValueError(f"c must be finite and above 0, got {c}")
-        if not math.isfinite(s):
-            raise ValueError(f"c must be finite, got {-s}")
         self._base, self._c, self._s = base, c, s
         self.name = f"{base.name}({c:g} t + {s:g})"
         low, high = base.support

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import WHOLE, Array, Rows, divide, row_dot
+from .._rows import WHOLE, Array, Rows, divide, row_dot
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of

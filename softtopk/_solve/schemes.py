@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import WHOLE, Array, row_dot
+from .._rows import WHOLE, Array, row_dot
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
 # m, P, C and W (and P for S): one number for each row, or one number.
