@@ -85,7 +85,10 @@ def soft_topk(
     O(n) per row: one selection of the k-th largest score (of a sample, in a long row),
     one pass of the curve's function, and a few evaluations.  The absolute error of p is
     a few eps, at any scale and offset of the scores; shares below 1e-300 (float32:
-    1e-34) are not resolved.
+    1e-34) are not resolved.  Equal scores of a row get equal shares, and a larger score
+    never a smaller share by more than one unit in the last place: NumPy's exponential
+    is not monotone to the last bit on every processor (it matters in float32, for
+    scores that are neighbours).
 
     References
     ----------

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import choose
 from .._rows import WHOLE, Array, Rows, divide, row_dot
 from ..curves import Curve
 from . import root
@@ -104,18 +105,37 @@ class _Block:
     def solve(self) -> tuple[Any, Any]:
         """Anchors and offsets; p gets the shares."""
         scheme, p = self.scheme, self.p
-        found = self._from_sample() if self.single and self.n >= _LONG_ROW else None
-        if found is not None:
-            return found
-        first_only = self.one and not self.zero
-        self.pair = order_pair(self.x, self.k, p, first_only)
-        self.anchor = scheme.anchor(*self.pair)
-        few = self._top() if self.single else None
-        d = divide(np.subtract(self.x, column(self.anchor, self.x), out=p), self.tau)
+        t = self._from_sample() if self.single and self.n >= _LONG_ROW else None
+        if t is None:
+            self._order(p)
+            self.anchor = scheme.anchor(*self.pair)
+            t = self._anchored()
+        if scheme.edge:
+            # Many small shares, each with the rounding of a long way to the anchor.
+            eps = np.finfo(p.dtype).eps
+            off = abs(np.add.reduce(p, axis=-1) - self.k) > 16 * eps * self.k
+            if off.any():
+                edge = (self.anchor + self.tau * t).astype(p.dtype)
+                self._order(p)
+                self.anchor = choose(off, edge, self.anchor)
+                t = self._anchored()
+        return self.anchor, scheme.offset(t)
+
+    def _order(self, out: Array) -> None:
+        """Find the K-th and the J-th largest, which a curve that is never 0 needs not.
+
+        `out` gets each row in another order.
+        """
+        self.pair = order_pair(self.x, self.k, out, self.one and not self.zero)
+
+    def _anchored(self) -> Any:
+        """t of the rows counted from their anchors; p gets the shares."""
+        scheme, few = self.scheme, self._top() if self.single else None
+        d = np.subtract(self.x, column(self.anchor, self.x), out=self.p)
+        d = divide(d, self.tau)
         t, settled = self._start(d)
         narrow = self._inner(d, settled) if self.single and few is None else None
-        v = scheme.prepare(d)
-        sums = _Sums(scheme, v)
+        sums = _Sums(scheme, scheme.prepare(d))
         if few is not None:
             m, *others = sums(t := np.float64(scheme.place(0.0)))
             narrow = _Narrowed(_Sums(scheme, few), [m - few.size, *others])
@@ -124,7 +144,7 @@ class _Block:
         elif not settled:
             t = _search(narrow or sums, self.k, t, self._bracket)
         sums.select(t)
-        return self.anchor, scheme.offset(t)
+        return t
 
     def _start(self, d: Array) -> tuple[Any, Any]:
         """An offset to start from, and whether it is the threshold.
@@ -194,8 +214,8 @@ class _Block:
         others = np.count_nonzero(d >= above) * np.array(one, np.float64)
         return _Narrowed(_Sums(self.scheme, self.scheme.prepare(d[near])), others)
 
-    def _from_sample(self) -> tuple[Any, Any] | None:
-        """`solve` for a long row of scores that lie near each other, else None.
+    def _from_sample(self) -> Any:
+        """`_anchored` for a long row of scores that lie near each other, else None.
 
         The k-th score takes longer than a pass, and all it serves for is to count from
         it: the threshold may be log(n) temperatures away, or as far as the support is
@@ -234,7 +254,7 @@ class _Block:
         if width < math.inf and np.count_nonzero(inner) == 0:
             return None
         sums.select(t)
-        return self.anchor, offset
+        return t
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
@@ -379,12 +399,15 @@ class _Sums:
     def last(self, t: Any, step: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         """Whether a step is the last: it is small, or exact and passes no entry.
 
-        And what is small.  A small step that passes a jump of the slope is not the
+        And what is small: for the threshold, and for the sum.  A small step that passes a jump of the slope is not the
         last: a slope that is many times as steep there would have asked for as much
         less.  The rounding of a step that leads to a much smaller number would be felt
         there.
         """
-        scheme, move, unit = self.scheme, abs(step - t), np.minimum(k, 1)
+        scheme, move = self.scheme, abs(step - t)
+        unit = np.minimum(k, 1) if self.v.ndim > 1 else min(k, 1)
+        if scheme.edge:  # else W is at most k
+            unit = np.minimum(unit, k / moments[3])
         size = scheme.tiny * (unit + abs(t))
         near = move <= size
         if not scheme.exact and not scheme.counted:

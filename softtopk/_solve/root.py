@@ -90,7 +90,7 @@ def narrow(search: Search, excess: Any) -> Search:
     """The bracket after a pass: shares that sum to too much ask for a higher t."""
     low = choose(excess >= 0, search.t, search.low)
     high = choose(excess <= 0, search.t, search.high)
-    return search._replace(low=low, high=high)
+    return Search(search.t, low, high, search.excess, search.width)
 
 
 def decide(

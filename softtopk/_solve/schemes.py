@@ -32,6 +32,8 @@ class Scheme:
 
     Attributes
     ----------
+    edge : bool
+        Whether t stands for where shares start, so that an anchor there serves them.
     free : bool
         Whether any number near the threshold serves as the anchor.
     exact : bool
@@ -44,6 +46,7 @@ class Scheme:
         The step that is the last one, in float64 and in float32.
     """
 
+    edge = False
     free = True
     exact = False
     light = False
@@ -216,6 +219,7 @@ class _Sigmoid(Scheme):
 class _Clip(Scheme):
     # Between two breakpoints the excess is linear in t.  m counts the entries past
     # either end of the slope; P sums the shares below 1, and the ones stand for C.
+    edge = True
     exact = True
     counted = True
 
@@ -250,6 +254,7 @@ class _Clip(Scheme):
 
 class _Triangular(Scheme):
     # With z = d - t, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
+    edge = True
     free = False
     origin = -1.0
 
@@ -276,6 +281,7 @@ class _Triangular(Scheme):
 
 
 class _Entmax(Scheme):
+    edge = True
     counted = True
 
     def __init__(self, curve: Entmax, size: int, dtype: Any) -> None:
@@ -318,6 +324,8 @@ class _FlatEntmax(_Entmax):
     exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The anchor is the K-th score,
     whose share is not small: t is, and its rounding goes into every share.
     """
+
+    edge = False
 
     def anchor(self, upper: Any, lower: Any) -> Any:
         return upper
