@@ -24,5 +24,5 @@ def test_alpha_sets_the_support(base: str, browser: Browser) -> None:
     assert "8 of 8" in said.inner_text()
     name = lesson.get_by_role("img").get_attribute("aria-label")
     assert name is not None
-    assert name.startswith("The shares of eight scores: 0.1046")
+    assert name.startswith("The shares of eight scores: 0.1047")
     page.close()
