@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
         ("Ogryczak", "selection/problem.html"),
         ("log-Newton", "reference/glossary.html"),
         ("Gumbel-max", "reference/glossary.html"),
-        ("cocoercivity", "selection/rates.html"),
+        ("cocoercivity", "selection/smoothness.html"),
         ("grad_topk", "reference/api.html#softtopk.grad_topk"),
     ],
 )
