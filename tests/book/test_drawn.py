@@ -75,7 +75,7 @@ def test_a_drawing_fits_into_a_page(svg: str) -> None:
     assert "fill: var(--pst-color-background)" in text  # it was white
     assert "stroke: #0072b2" in text
     assert "light-dark(#555555" in text
-    assert not re.search(r' d="[^"]*\.\d{3}', text)
+    assert not re.search(r' d="[^"]*\.\d{2}', text)
     assert drawn.in_page(svg, "fig-a", COLOURS.values()) == text
 
 
