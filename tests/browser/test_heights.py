@@ -12,7 +12,7 @@ from test_weight import CHAPTERS
 MEDIAN = 14_000  # pixels at a width of 1440
 HIGHEST = 18_000
 CHOOSING = 2_200
-SIDEWAYS = 200  # open blocks of code in the whole book that do not fit a phone
+SIDEWAYS = 4  # open blocks of code in the whole book that do not fit a phone
 
 HEIGHT = "() => document.querySelector('main').scrollHeight"
 WIDE = """() => {
