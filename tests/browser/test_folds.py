@@ -113,6 +113,23 @@ def test_the_keyboard_opens_and_closes(context: BrowserContext, base: str) -> No
     assert not fold.evaluate("e => e.open")
 
 
+def test_code_that_scrolls_can_be_scrolled_once_it_is_open(
+    context: BrowserContext, base: str
+) -> None:
+    page = visit(context, base + NAME)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("switch").press("Space")
+    page.wait_for_function(
+        """() => {
+          const blocks = [...document.querySelectorAll(".fold .cell_input pre")];
+          const wide = blocks.filter((e) => e.scrollWidth > e.clientWidth + 1);
+          return wide.length > 5 && blocks.every(
+            (e) => (e.tabIndex === 0) === wide.includes(e)
+          );
+        }"""
+    )
+
+
 def test_folded_code_is_no_stop_of_the_tab_key(
     context: BrowserContext, base: str
 ) -> None:
