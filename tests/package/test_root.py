@@ -1,16 +1,268 @@
-"""The search from sums over a row alone, for every curve."""
+"""The search from sums over a row alone: right for every curve, whatever its rows."""
 
 import math
+from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
+import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows import scores
+from mpmath import mp, mpf
+from rows import CURVES, NAMES, scores, stress
 
 import softtopk as stk
-from softtopk.curves import Curve
+from softtopk._solve import root
+from softtopk.curves import CLIP, EXP, LAPLACE, TRIANGULAR, Curve, entmax, resolve
+
+EPS = 2.0**-52
+
+
+class Bare(Curve):
+    """All that the search needs of a curve; its steps are Newton's."""
+
+    def __init__(self, base):
+        self.base, self.name = base, f"bare {base.name}"
+
+    def value(self, t):
+        return self.base.value(t)
+
+    def complement(self, t):
+        return self.base.complement(t)
+
+    def slope(self, t):
+        return self.base.slope(t)
+
+
+def id_of(value):
+    return getattr(value, "name", "")
+
+
+def itself(curve):
+    return curve
+
+
+stepped = pytest.mark.parametrize("kind", [itself, Bare], ids=["own step", "Newton"])
+
+
+def budget_of(x, k):
+    """k of each row of x."""
+    k = np.broadcast_to(np.asarray(k, float), x.shape[:-1])
+    whole = np.floor(k)
+    return root.Budget(whole.astype(int), k - whole, np.isfinite(x).sum(axis=-1))
+
+
+def search(curve, x, k, tau=1.0):
+    """Shares, anchors and offsets of rows from sums over them alone."""
+    with np.errstate(all="ignore"):
+        a, t = root.solve(curve, x, budget_of(x, k), tau)
+        return curve.value(root.distances(x, tau, a, t)), a, t
+
+
+def stressed():
+    """Rows of every kind and scale, and a budget for each of them."""
+    rng, size = np.random.default_rng(0), (9, 120)
+    masked = rng.normal(size=size)
+    masked[:, ::3] = -np.inf
+    bases = [
+        rng.normal(size=size),
+        rng.integers(0, 4, size).astype(float),
+        rng.normal(size=size) * np.where(np.arange(120) < 3, 1e4, 1),
+        rng.standard_cauchy(size),
+        rng.normal(size=size) + 100 * rng.integers(0, 2, size),
+        masked,
+    ]
+    for x in bases:
+        n = np.isfinite(x[0]).sum()
+        k = np.array([0.25, 1, 2.75, 3, n // 4, n / 4 + 0.125, n - 20, n - 1, n - 0.25])
+        for scale, shift in ((1, 0), (1, 1e8), (1e-3, 0), (1e5, 0), (10, -1e8)):
+            yield x * scale + shift, k
+
+
+# --- the results and the costs ------------------------------------------------------
+
+
+def reflected(curve):
+    """The dual of a curve, and how else to solve it."""
+
+    def expected(x, k):
+        finite = x > -np.inf
+        rest = finite.sum(axis=-1) - k
+        q = stk.soft_topk(np.where(finite, -x, 0), rest, curve, where=finite)
+        return np.where(finite, 1 - q, 0)
+
+    return curve.reflected(), expected
+
+
+SAME = [
+    *((c, lambda x, k, c=c: stk.soft_topk(x, k, c)) for c in CURVES),
+    *map(reflected, (EXP, CLIP, entmax(1.5), entmax(1.25))),
+    (LAPLACE.scaled(4), lambda x, k: stk.soft_topk(x, k, temperature=0.25)),
+    (CLIP.shifted(0.5), lambda x, k: stk.soft_topk(x, k, "clip")),
+    (
+        EXP.scaled(0.25).shifted(-2),
+        lambda x, k: stk.soft_topk(x, k, "exp", temperature=4),
+    ),
+]
+
+
+@stepped
+@pytest.mark.parametrize(("curve", "expected"), SAME, ids=id_of)
+def test_sums_alone_find_what_the_quick_path_finds(curve, expected, kind):
+    for x, k in stressed():
+        p, a, t = search(kind(curve), x, k)
+        np.testing.assert_allclose(p, expected(x, k), rtol=0, atol=4 * EPS)
+        if curve in CURVES:  # the others round a distance of about 1 in every share
+            assert np.all(np.abs(p.sum(axis=-1) - k) <= 16 * EPS * k)
+        # The pair holds what their sum, rounded, does not.
+        assert np.all(np.abs(t) <= EPS / 2 * np.abs(a))
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"),
+    [*((n, None) for n in NAMES), *(("entmax", a) for a in (1.5, 1.25, 1.05))],
+)
+def test_sums_alone_match_the_reference(name, alpha):
+    curve = resolve(name) if alpha is None else entmax(alpha)
+    for x, k in stress(np.float64, [(1, 0), (50, 1e8)]):
+        exact = oracle.solve(x, k, *oracle.curve(name, alpha))
+        for kind in (itself, Bare):
+            p, a, t = search(kind(curve), x, k)
+            error = max(abs(mpf(float(v)) - e) for v, e in zip(p, exact.p, strict=True))
+            assert error <= 8 * EPS
+            ordered = np.sort(x)[::-1]
+            gap = ordered[math.ceil(k) - 1] - ordered[math.floor(k)]
+            if gap < 30 and mp.fsum(exact.w) > 0.1:  # else shares do not fix it
+                with mp.workdps(exact.digits):
+                    pair = mpf(float(a)) + mpf(float(t))
+                    assert abs(pair - exact.threshold) <= 32 * EPS * (1 + gap)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Grows by one with each pass over the rows."""
+    sums, calls = root.sums, []
+
+    def counted(*arguments):
+        calls.append(1)
+        return sums(*arguments)
+
+    monkeypatch.setattr(root, "sums", counted)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "worst"),
+    [(itself, 6.5, 90), (Bare, 7.5, 125)],
+    ids=["own step", "Newton"],
+)
+@pytest.mark.parametrize("curve", [curve for curve, _ in SAME], ids=id_of)
+def test_few_passes_are_enough(curve, kind, mean, worst, passes):
+    rng, searches = np.random.default_rng(0), 0
+    for n in (20, 200, 2000):
+        for scale in (0.1, 1, 10):
+            x = scale * rng.normal(size=n)
+            for share in (0.01, 0.1, 0.5, 0.9, 0.99):
+                search(kind(curve), x, share * n)
+                searches += 1
+    assert len(passes) <= mean * searches
+    for x, k in stressed():
+        passes.clear()
+        search(kind(curve), x, k)
+        assert len(passes) <= worst
+
+
+def test_each_row_has_its_own_temperature():
+    x = np.random.default_rng(1).normal(size=(3, 50))
+    tau = np.array([0.1, 1.0, 30.0])
+    p, a, t = search(LAPLACE, x, 5.5, tau)
+    for i in range(3):
+        alone = search(LAPLACE, x[i], 5.5, tau[i])
+        np.testing.assert_array_equal(p[i], alone[0])
+        assert (a[i], t[i]) == alone[1:]
+
+
+# --- what it rests on ---------------------------------------------------------------
+
+
+@stepped
+@pytest.mark.parametrize("curve", [curve for curve, _ in SAME], ids=id_of)
+def test_the_bracket_always_holds_the_threshold(curve, kind, monkeypatch):
+    seen = 0
+    for x, k in stressed():
+        states = []
+        for name in ("begin", "advance"):
+            function = getattr(root, name)
+
+            def watched(*arguments, function=function, states=states):
+                states.append(function(*arguments))
+                return states[-1]
+
+            monkeypatch.setattr(root, name, watched)
+        search(kind(curve), x, k)
+        monkeypatch.undo()
+        # Distances of about 1 are rounded in every share; a shift makes them so.
+        roundings = EPS * (np.minimum(k, 1) if curve in CURVES else x.shape[-1])
+        for anchor, at, done in states:
+            assert np.all((at.low <= at.t) & (at.t <= at.high) | done)
+            for end, sign in ((at.low, 1), (at.high, -1)):
+                with np.errstate(all="ignore"):
+                    u = root.distances(x, 1.0, anchor, end)
+                    m, P, C, _, _ = root.sums(curve, u)
+                excess = P - C - budget_of(x, k).without(m)
+                noise = 8 * EPS * (P + C) + roundings
+                assert np.all((sign * excess >= -noise) | done)
+                seen += 1
+    assert seen > 100
+
+
+ORDINARY = st.floats(-1e100, 1e100).filter(lambda v: v == 0 or abs(v) > 1e-100)
+
+
+@given(a=ORDINARY, t=ORDINARY, power=st.integers(-40, 40))
+def test_a_moved_anchor_stands_for_the_same_threshold(a, t, power):
+    tau = 2.0**power
+    b, rest = root.rebase(np.float64(a), np.float64(t), tau)
+    assert Fraction(a) + Fraction(tau) * Fraction(t) == Fraction(float(b)) + Fraction(
+        tau
+    ) * Fraction(float(rest))
+    assert abs(tau * rest) <= EPS / 2 * abs(b)
+
+
+def test_budgets_beyond_single_precision_count_every_entry():
+    big = np.array([2**24 + 1, 2**30 + 3])
+    part = np.array([0.25, 0], np.float32)
+    k = root.Budget(big, part, big + np.array([3, 5]))
+    np.testing.assert_array_equal(k.without(big - 1), [1.25, 1])
+    np.testing.assert_array_equal(k.without(0) - (big - 1), [1.25, 1])
+    np.testing.assert_array_equal(k.rest, [2.75, 5])
+    np.testing.assert_allclose(k.mean, (big + part) / k.n, rtol=EPS)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("curve", "middle"),
+    [
+        (CLIP, 4.5),
+        (CLIP.reflected(), 5.5),
+        (CLIP.shifted(2), 2.5),
+        (CLIP.scaled(0.5), 4),
+        (TRIANGULAR, 5),
+    ],
+    ids=id_of,
+)
+def test_a_plateau_gives_its_middle(curve, middle, tau):
+    """The first row has one, the second is too close, and the third shares its k."""
+    x = np.array([[9.0, 8, 2, 1, -np.inf], [5.5, 5.25, 5, 4.75, 4.5], [9, 2, 2, 2, 1]])
+    p, a, t = search(curve, x, 2, tau)
+    assert a[0] + tau * t[0] == 5 + tau * (middle - 5)
+    np.testing.assert_array_equal(p[0], [1, 1, 0, 0, 0])
+    for i in (1, 2):
+        assert 0.2 < p[i, 1] < 0.8 and abs(p[i].sum() - 2) <= 4 * EPS
+
+
+# --- curves of a user ---------------------------------------------------------------
 
 
 class Cauchy(Curve):

@@ -27,6 +27,22 @@ def test_rows_of_a_block_stay_the_same_as_others_finish(name, dtype):
             np.testing.assert_array_equal(batch[i], stk.soft_topk(x[i], k, name))
 
 
+@typed
+@pytest.mark.parametrize("rows", [None, 3], ids=["single", "batch"])
+def test_few_scores_far_below_most_of_a_row_keep_their_budget(rows, dtype):
+    """Nearly all shares of exp are 1, and what is left to sum is small beside k."""
+    rng, eps = np.random.default_rng(5), float(np.finfo(dtype).eps)
+    for _ in range(500):
+        n, few = int(10 ** rng.uniform(2.7, 4.3)), rng.integers(1, 6)
+        x = rng.normal(size=(rows or 1, n))
+        x[:, :few] = -(10 ** rng.uniform(0, 4, (len(x), few)))
+        x = (x * 10 ** rng.uniform(-6, 6)).astype(dtype)
+        k = n - 3 * rng.random()
+        p = stk.soft_topk(x if rows else x[0], k, "exp")
+        off = np.abs(p.astype(np.longdouble).sum(axis=-1) - k)
+        assert np.all(off <= 16 * eps * k)
+
+
 @named
 def test_the_bracket_holds_the_threshold(curve):
     for x in ([1.0, 1.0], [0.5, 0.5, 0.5], [9.0, 0.25, 0.0, -1.0], [1.0, 0.75, -20.0]):
