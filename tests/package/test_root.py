@@ -217,6 +217,39 @@ def test_the_bracket_always_holds_the_threshold(curve, kind, monkeypatch):
     assert seen > 100
 
 
+def test_a_pass_moves_the_end_of_the_bracket_on_its_side():
+    at = root.Search(0.5, 0.0, 1.0)
+    for excess, low, high in ((2.0, 0.5, 1.0), (-2.0, 0.0, 0.5), (0.0, 0.5, 0.5)):
+        found = root.narrow(at, np.float64(excess))
+        assert (found.t, found.low, found.high) == (0.5, low, high)
+
+
+def test_a_step_is_taken_inside_the_bracket_alone():
+    at = root.Search(0.5, np.float64(0), np.float64(1))
+    for proposal in (0.25, 0.999):
+        found, halved = root.decide(at, 1.0, np.float64(proposal), 0)
+        assert found.t == proposal and not halved
+    for proposal in (0.0, 1.0, -3.0, np.inf, np.nan):
+        found, halved = root.decide(at, 1.0, np.float64(proposal), 0)
+        assert found.t == 0.5 and halved
+
+
+def test_a_slow_search_halves_its_bracket():
+    late, step = root.PATIENCE + 1, np.float64(0.25)
+    slow = root.Search(0.75, np.float64(0), np.float64(1), excess=1.5, width=1.5)
+    for at, count, halves in (
+        (slow, late, True),
+        (slow, root.PATIENCE, False),
+        (slow._replace(excess=2.0), late, False),  # the excess has halved
+        (slow._replace(width=2.0), late, False),  # the bracket has
+        (slow._replace(excess=2.0), 4 * root.PATIENCE + 2, True),
+        (slow._replace(excess=2.0), 4 * root.PATIENCE + 3, False),
+    ):
+        found, halved = root.decide(at, 1.0, step, count)
+        assert halved == halves and found.t == (0.5 if halves else step)
+        assert (found.excess, found.width) == (1.0, 1.0)
+
+
 ORDINARY = st.floats(-1e100, 1e100).filter(lambda v: v == 0 or abs(v) > 1e-100)
 
 
