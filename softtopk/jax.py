@@ -39,6 +39,7 @@ class _Jax:
     remainder, reshape, sigmoid = jnp.remainder, jnp.reshape, jax.nn.sigmoid
     sin, sqrt, where, bool = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
+    broadcast_shapes = jnp.broadcast_shapes
     broadcast_to, softmax = jnp.broadcast_to, jax.nn.softmax
     detach = staticmethod(jax.lax.stop_gradient)
 

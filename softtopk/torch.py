@@ -60,6 +60,7 @@ class _Torch:
     remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
     sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
     bool, broadcast_to = torch.bool, torch.broadcast_to
+    broadcast_shapes = torch.broadcast_shapes
 
     @staticmethod
     def sum(x: Any, axis: int = -1) -> Any:
@@ -128,11 +129,18 @@ class _Torch:
     def integers(values: Any, like: Any) -> Any:
         if isinstance(values, torch.Tensor):
             return values.to(torch.int64)
-        return _Torch.replicate(torch.as_tensor(values, device=like.device), like)
+        if isinstance(values, int):
+            given = torch.full((), values, dtype=torch.int64, device=like.device)
+        else:
+            given = torch.as_tensor(values, device=like.device)
+        return _Torch.replicate(given, like)
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:
-        given = torch.as_tensor(values).to(like.dtype).to(like.device)
+        if isinstance(values, float | int):
+            given = torch.full((), values, dtype=like.dtype, device=like.device)
+        else:
+            given = torch.as_tensor(values).to(like.dtype).to(like.device)
         return _Torch.replicate(given, like)
 
     @staticmethod
@@ -178,11 +186,14 @@ class _Torch:
     def select(
         curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
     ) -> Any:
+        plain = False
+        if _Torch.looks(x, check):
+            with torch.no_grad():
+                plain = verify(_Torch, x, selection.budget(x, whole, part), tau)
         if torch.compiler.is_compiling():
-            return _Select.apply(curve, False, x, whole, part, tau)
+            return _Select.apply(curve, plain, x, whole, part, tau)
         _one_forward_mode()
-        check = _Torch.looks(x, check)
-        return _EagerSelect.apply(curve, check, x, whole, part, tau)
+        return _EagerSelect.apply(curve, plain, x, whole, part, tau)
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -237,27 +248,26 @@ class _Select(Function):
 
     @staticmethod
     def forward(
-        curve: Any, look: bool, x: Any, whole: Any, part: Any, tau: Any
+        curve: Any, plain: bool, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         k = selection.budget(x, whole, part)
-        plain = verify(_Torch, x, k, tau) if look else False
         return selection.solved(curve, x, k, tau, plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.curve, _, x, _, _, tau = inputs
+        ctx.curve, ctx.plain, x, _, _, tau = inputs
         _, a, t = output
         ctx.mark_non_differentiable(a)
         ctx.save_for_backward(x, a, t, tau)
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, False, gp, gt)
+        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, gt)
         return None, None, gx, None, gk, gtau
 
     @staticmethod
     def vmap(
-        info: Any, places: Any, curve: Any, look: bool, *given: Any
+        info: Any, places: Any, curve: Any, plain: bool, *given: Any
     ) -> tuple[Any, Any]:
         x, *rest = (
             v.expand(info.batch_size, *v.shape) if place is None else v.movedim(place, 0)
@@ -268,7 +278,7 @@ class _Select(Function):
             v.reshape(v.shape + (1,) * (len(batch) - v.ndim)).expand(batch) for v in rest
         ]
         kind = _Select if torch.compiler.is_compiling() else _EagerSelect
-        return kind.apply(curve, look, x, *rest), (0, 0, 0)
+        return kind.apply(curve, plain, x, *rest), (0, 0, 0)
 
 
 class _EagerSelect(_Select):
@@ -287,7 +297,7 @@ class _EagerSelect(_Select):
         dx = torch.zeros_like(x) if dx is None else dx
         dk = torch.zeros_like(t) if dk is None else dk
         dtau = torch.zeros_like(tau) if dtau is None else dtau
-        dp, dt = selection.push(ctx.curve, (x, a, t, tau), False, dx, dk, dtau)
+        dp, dt = selection.push(ctx.curve, (x, a, t, tau), ctx.plain, dx, dk, dtau)
         return dp, None, dt
 
 

@@ -85,8 +85,8 @@ def as_rows(
     whole, part = split(xp, k, x)
     if whole.ndim:
         try:
-            batch = np.broadcast_shapes(batch, tuple(whole.shape))
-        except ValueError:
+            batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
+        except (ValueError, RuntimeError):
             raise ValueError(
                 f"k must broadcast against {name} without its axis, shape {batch}, "
                 f"got shape {tuple(whole.shape)}"
@@ -105,6 +105,10 @@ def split(xp: Any, k: Any, x: Any) -> tuple[Any, Any]:
 
     The derivative by k goes through the rest: rounding down has none.
     """
+    if type(k) in (int, float):  # what a compiler can follow
+        fits = abs(k) < 2**31
+        floor = math.floor(k) if fits else -1
+        return xp.integers(floor, x), xp.numbers(k - floor if fits else 0.0, x)
     if not xp.is_array(k):
         given = np.asarray(k)
         if given.dtype.kind not in "iuf":
@@ -128,10 +132,12 @@ def split(xp: Any, k: Any, x: Any) -> tuple[Any, Any]:
 def _temperature(xp: Any, temperature: Any, x: Any) -> Any:
     if xp.is_array(temperature):
         return xp.astype(xp.replicate(temperature, x), x.dtype)
+    tiny = float(xp.finfo(x.dtype).tiny)
+    if type(temperature) in (int, float) and tiny <= temperature <= 1 / tiny:
+        return xp.numbers(temperature, x)
     value = np.asarray(temperature)
     if value.dtype.kind not in "iuf":
         raise TypeError(f"temperature must be a real number, got {temperature!r}")
-    tiny = float(xp.finfo(x.dtype).tiny)
     if not np.all((value > 0) & (value < np.inf)):
         raise ValueError(f"temperature must be finite and above 0, got {temperature}")
     if not np.all((value >= tiny) & (value <= 1 / tiny)):

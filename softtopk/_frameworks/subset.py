@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._solve import root
 from ..curves import SIGMOID
 from ..subset import _plan
 from .rows import Rows
@@ -48,10 +47,9 @@ def tilted(xp: Any, rows: Rows) -> Tilted:
     count = xp.where(inner, k.n, n + (n == 1))
     scale = xp.where(good, tau, 1)
     fixed = xp.detach(xp.where(inner[..., None], x, 0))
-    half = 0 * fixed[..., 0] + 0.5
-    a, t = root.solve(
-        SIGMOID, fixed, root.Budget(whole - 1, half, count), xp.detach(scale)
-    )
+    half = 0.5 * xp.ones_like(fixed[..., 0])
+    _, *at = xp.select(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
+    a, t = map(xp.detach, at)
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
