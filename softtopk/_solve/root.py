@@ -223,20 +223,28 @@ def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
 def centred(
     curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
 ) -> tuple[Any, Any]:
-    """The middle of the thresholds where the gap after the k-th score is too wide.
-
-    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
-    an interval.
-    """
+    """The middle of the thresholds of a curve that reaches 0 and 1; see `settled`."""
     if not _ends(curve):
         return a, t
-    xp, width = namespace(x), curve.support[1] - curve.support[0]
+    xp = namespace(x)
     above = distances(x, tau, a, t) > curve.centre
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
+    return settled(curve, k, tau, a, t, (xp.sum(above, axis=-1), least, most))
+
+
+def settled(
+    curve: Curve, k: Budget, tau: Any, a: Any, t: Any, gap: tuple[Any, Any, Any]
+) -> tuple[Any, Any]:
+    """The middle of the thresholds where the gap after the k-th score is too wide.
+
+    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
+    an interval.  The gap holds how many scores are above, the least of them, the next.
+    """
+    m, least, most = gap
+    xp, width = namespace(least), curve.support[1] - curve.support[0]
     middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
-    exact = k.without(xp.sum(above, axis=-1)) == 0
-    flat = exact & ((least - most) / tau >= width)
+    flat = (k.without(m) == 0) & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 
 
