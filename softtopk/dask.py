@@ -226,11 +226,12 @@ def _parts(
 ) -> Iterator[tuple[slice, Array]]:
     """A chunk's distances, some at a time: its memory stays near that of the chunk."""
     n = x.shape[-1]
+    a, t = np.reshape(a, x.shape[:-1]), np.reshape(t, x.shape[:-1])
     size = most or max(1, _PART // max(1, math.prod(x.shape[:-1])))
     for i in range(0, n, size):
         part = slice(i, min(i + size, n))
         with np.errstate(all="ignore"):
-            yield part, root.distances(x[..., part].astype(np.float64), tau, a[..., 0], t[..., 0])
+            yield part, root.distances(x[..., part].astype(np.float64), tau, a, t)
 
 
 def _beside(x: Any, *columns: Array) -> list[Any]:
