@@ -1,9 +1,10 @@
 """Smooth top-k operators: derived, proved, and computed to a few rounding errors."""
 
-from . import curves, iterative, losses
+from . import curves, losses
+from ._operator import Linearization, linearize
 from .hard import top_k, top_k_sum
-from .linearize import Linearization, linearize
 from .perturb import Noise, perturb_max
+from .selection import soft_topk, threshold
 from .simplex import (
     entmax,
     log_softmax,
@@ -14,7 +15,6 @@ from .simplex import (
     taylor_softmax,
 )
 from .subset import grad_topk, log_partition, pair_marginals
-from .threshold import soft_topk, threshold
 
 __all__ = [
     "Linearization",
@@ -22,7 +22,6 @@ __all__ = [
     "curves",
     "entmax",
     "grad_topk",
-    "iterative",
     "linearize",
     "log_partition",
     "log_softmax",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import as_real
+from ._rows import as_real
 
 _LIBRARIES: list[tuple[type, Any]] = []
 

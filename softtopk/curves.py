@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array
 from ._namespace import choose, floats, loop, namespace
+from ._rows import Array, real_number
 
 __all__ = [
     "CLIP",
@@ -65,9 +65,8 @@ class Curve:
     support : (float, float)
         Where f reaches 0 and 1: f = 0 up to the first number and f = 1 from the
         second one on; infinite where a limit is not reached.
-    pivot : float or None
-        A score farther than this above the threshold is counted by what it lacks to
-        1, any other by its share; without it by which of the two is smaller.
+    needs_sum : bool
+        Whether `step` asks for the sum S.
     noise : (float, float) or None
         Mean and standard deviation of the law with cdf 1 - f(-t), if known.  The
         solver then starts near the threshold.
@@ -91,7 +90,7 @@ class Curve:
 
     name: str = "user"
     support: tuple[float, float] = (-math.inf, math.inf)
-    pivot: float | None = None
+    needs_sum: bool = False
     noise: tuple[float, float] | None = None
 
     def value(self, t: ArrayLike) -> Array:
@@ -145,14 +144,14 @@ class Curve:
         (_, at), (_, shares) = floats(t, "t"), _shares(p)
         return self.potential(at) + self.regulariser(shares) - shares * at
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
         """How far the threshold ought to rise, from sums over a row at the present one.
 
-        m counts the entries above `pivot`, P sums the shares of the others, C sums what
-        those m lack to 1, and W sums the slopes: the excess is P - C - (k - m).  This
-        step is Newton's; a curve with a better model of its sum has its own.
+        The shares sum to `excess` too much.  P sums those up to 1/2, C what the others
+        lack to 1, W the slopes, and S the shares below 1 if `needs_sum`.
+        This step is Newton's; a curve with a better model of its sum has its own.
         """
-        return (P - C - (k - m)) / W
+        return excess / W
 
     def reflected(self) -> Curve:
         """The dual curve 1 - f(-t): it selects from -x what f does not from x."""
@@ -160,11 +159,11 @@ class Curve:
 
     def scaled(self, c: float) -> Curve:
         """f(c t) for c > 0, the curve at temperature 1/c."""
-        return _Affine(self, _number(c), 0.0)
+        return _Affine(self, real_number(c, "c", above=0), 0.0)
 
     def shifted(self, c: float) -> Curve:
         """f(t - c), which moves the threshold by -c and selects the same."""
-        return _Affine(self, 1.0, -_number(c))
+        return _Affine(self, 1.0, -real_number(c, "c"))
 
     @property
     def centre(self) -> float:
@@ -182,7 +181,6 @@ class Curve:
 class _Exp(Curve):
     name = "exp"
     support = (-math.inf, 0.0)
-    pivot = 0.0
     noise = (1.0, 1.0)
 
     def value(self, t: Any) -> Array:
@@ -220,29 +218,26 @@ class _Exp(Curve):
     def gap(self, t: Any, p: Any) -> Array:
         return _power_gap(self, 0.0, t, p)
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
-        # The unsaturated sum is P e^-step while no entry passes the pivot.  With m >= k
-        # this is no number, and the excess is positive.
-        xp, room = floats(k - m, "k")
-        return xp.log(P / room)
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        # The sum of the shares below 1, which is W, falls to W e^-step while no entry
+        # comes to 1.  This is no number where as many as k shares are 1.
+        return -namespace(W).log1p(-excess / W)
 
 
 class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
-    pivot = 0.0
-
     def complement(self, t: Any) -> Array:
         _, t = floats(t, "t")
         return self.value(-t)
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
-        """The step of the model ``m + P y - C / y = k``, ``y = e^(-g step)``.
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        """The step of the model ``P y - C / y = P - C - excess``, ``y = e^(-g step)``.
 
         It has the right value and, with ``g = W / (P + C)``, the right slope; it is
         exact where the tails are exponential, far from 0 or with one slope between.
         """
-        xp, D = floats(k - m, "k")
+        xp, D = namespace(P), P - C - excess
         root = abs(D) + xp.hypot(D, 2 * xp.sqrt(P) * xp.sqrt(C))
         y = choose(D >= 0, root / (2 * P), 2 * C / root)
         return -xp.log(y) * (P + C) / W
@@ -333,7 +328,6 @@ class _Sigmoid(_TwoSided):
 class _Clip(Curve):
     name = "clip"
     support = (0.0, 1.0)
-    pivot = 0.5
     noise = (-0.5, 1 / math.sqrt(12))
 
     def value(self, t: Any) -> Array:
@@ -373,7 +367,6 @@ class _Clip(Curve):
 class _Triangular(Curve):
     name = "triangular"
     support = (-1.0, 1.0)
-    pivot = 0.0
     noise = (0.0, 1 / math.sqrt(6))
 
     def value(self, t: Any) -> Array:
@@ -423,7 +416,7 @@ class _Triangular(Curve):
 class Entmax(Curve):
     r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
 
-    pivot = 0.0
+    needs_sum = True
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
@@ -485,11 +478,11 @@ class Entmax(Curve):
     def gap(self, t: Any, p: Any) -> Array:
         return _power_gap(self, self.b, t, p)
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
-        # The b-th power of the unsaturated sum is nearly linear in the threshold: it is
-        # linear for b = 1 and, in the limit b = 0, after taking logarithms.
-        xp, room = floats(k - m, "k")
-        return -xp.expm1(self.b * xp.log(room / P)) / self.b * (P / W)
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        # The b-th power of S is nearly linear in the threshold: it is linear for b = 1
+        # and, in the limit b = 0, after taking logarithms.
+        xp = namespace(S)
+        return -xp.expm1(self.b * xp.log1p(-excess / S)) / self.b * (S / W)
 
 
 class _Reflected(Curve):
@@ -498,7 +491,6 @@ class _Reflected(Curve):
         self.name = f"{base.name}.reflected()"
         low, high = base.support
         self.support = (-high, -low)
-        self.pivot = None if base.pivot is None else -base.pivot
         if base.noise is not None:
             self.noise = (-base.noise[0], base.noise[1])
 
@@ -534,34 +526,24 @@ class _Reflected(Curve):
     def gap(self, t: Any, p: Any) -> Array:
         return self._base.gap(-floats(t, "t")[1], 1 - _shares(p)[1])
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
-        return -self._base.step(m, k, C, P, W)  # n - k and n - m, less n
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        if self._base.needs_sum:  # of shares that are not 0
+            return excess / W
+        return -self._base.step(-excess, C, P, W, S)
 
     def reflected(self) -> Curve:
         return self._base
-
-
-def _number(c: float) -> float:
-    """The argument of `scaled` and `shifted` as a Python float."""
-    value = np.asarray(c)
-    if value.ndim or value.dtype.kind not in "iuf":
-        raise TypeError(f"c must be one real number, got {c!r}")
-    return float(value)
 
 
 class _Affine(Curve):
     """f(c t + s)."""
 
     def __init__(self, base: Curve, c: float, s: float) -> None:
-        if not 0 < c < math.inf:
-            raise ValueError(f"c must be finite and above 0, got {c}")
-        if not math.isfinite(s):
-            raise ValueError(f"c must be finite, got {-s}")
         self._base, self._c, self._s = base, c, s
         self.name = f"{base.name}({c:g} t + {s:g})"
         low, high = base.support
         self.support = ((low - s) / c, (high - s) / c)
-        self.pivot = None if base.pivot is None else (base.pivot - s) / c
+        self.needs_sum = base.needs_sum
         if base.noise is not None:
             self.noise = ((base.noise[0] + s) / c, base.noise[1] / c)
 
@@ -598,8 +580,8 @@ class _Affine(Curve):
     def gap(self, t: Any, p: Any) -> Array:
         return self._base.gap(self._inner(t), p) / self._c
 
-    def step(self, k: Any, m: Any, P: Any, C: Any, W: Any) -> Any:
-        return self._base.step(k, m, P, C, W / self._c) / self._c
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        return self._base.step(excess, P, C, W / self._c, S) / self._c
 
 
 EXP: Curve = _Exp()

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows
+from ._rows import Array, Axis, Rows, as_rows, kth_largest
 
 __all__ = ["top_k", "top_k_sum"]
 
 
 def top_k(
-    x: ArrayLike, k: ArrayLike, axis: int = -1, where: ArrayLike | None = None
+    x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
@@ -35,8 +35,8 @@ def top_k(
     k : array_like
         Real budget, 0 <= k <= the number of finite entries; broadcasts against `x`
         without `axis`.
-    axis : int
-        The axis along which to select.
+    axis : int, tuple of int, or None
+        The axis along which to select; several select together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get 0.
 
@@ -78,7 +78,7 @@ def top_k(
 
 
 def top_k_sum(
-    x: ArrayLike, k: ArrayLike, axis: int = -1, where: ArrayLike | None = None
+    x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Any:
     """Sum of the k largest scores, for real k linear between whole ones.
 
@@ -125,12 +125,5 @@ def top_k_sum(
 
 def _pivot(rows: Rows) -> Array:
     """The ceil(k)-th largest score of each row, as a column; +inf where k = 0."""
-    n = rows.x.shape[-1]
-    K = np.ceil(rows.k).astype(int)
-    place = n - np.maximum(K, 1)
-    if place.size and (place == place[0]).all():
-        pivot = np.partition(rows.x, place[0], axis=-1)[:, place[0]][:, None]
-    else:
-        ordered = np.sort(rows.x, axis=-1)
-        pivot = np.take_along_axis(ordered, place[:, None], axis=-1)
-    return np.where(K[:, None] > 0, pivot, np.inf).astype(rows.x.dtype)
+    pivot = np.where(rows.k > 0, kth_largest(rows.x, rows.k), np.inf)
+    return pivot.astype(rows.x.dtype)[:, None]

@@ -28,19 +28,29 @@ Derived in *distributions/softmax*, *distributions/relatives*,
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_real, as_rows, check_temperature, row_dot
+from ._operator import Differentiable, Linearization, operator
+from ._rows import (
+    Array,
+    Axis,
+    Rows,
+    as_rows,
+    check_temperature,
+    finite_rows,
+    real_number,
+    truncated_rows,
+    without,
+)
 from ._solve import Solution, solve
+from ._solve.entmax import entmax_shares
 from .curves import CLIP, EXP, Curve, Entmax, resolve
 from .hard import top_k, top_k_sum
-from .linearize import Linearization, differentiable
-from .simplex import entmax_shares, finite_rows, log_shares, truncated_rows
+from .simplex import log_shares
 
 __all__ = [
     "am_softmax_loss",
@@ -53,48 +63,15 @@ __all__ = [
     "top_k_loss",
 ]
 
-Terms = tuple[Rows, Array, Array]
-"""The rows, and for them the losses (R,) and their gradients (R, n)."""
 
-
-def _rule(terms: Callable[..., Terms]) -> Callable[..., Linearization]:
-    """The derivative of a loss whose value and gradient `terms` computes."""
-
-    def rule(*args: Any, **kwargs: Any) -> Linearization:
-        rows, value, gradient = terms(*args, **kwargs)
-        gradient = gradient.astype(rows.x.dtype, copy=False)
-        return Linearization(
-            _reduce(rows, value),
-            rows,
-            lambda t: row_dot(gradient, t),
-            lambda g: gradient * g[:, None],
-            reduces=True,
-        )
-
-    return rule
-
-
-def _cross_entropy(
-    x: ArrayLike,
-    target: ArrayLike,
-    *,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
-    rows = finite_rows(x, axis, where)
-    t = _target(rows, target)
-    log_p, _ = log_shares(_double(rows.x), 1.0)
-    return rows, 0.0 - _sum_where(t, log_p), np.exp(log_p) - t
-
-
-@differentiable(_rule(_cross_entropy))
+@operator
 def cross_entropy(
     x: ArrayLike,
     target: ArrayLike,
     *,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""Cross entropy :math:`-\sum_it_i\log p_i` of a target and ``softmax(x)``.
 
     Parameters
@@ -104,8 +81,9 @@ def cross_entropy(
     target : array_like
         Class indices of the shape of `x` without `axis`, or shares of the shape of
         `x` that sum to 1.
-    axis : int
-        The axis of the classes.
+    axis : int, tuple of int, or None
+        The axis of the classes; of several a class index counts the entries in C order,
+        None means all.
     where : array_like of bool, optional
         Entries that take part.
 
@@ -139,36 +117,22 @@ def cross_entropy(
     >>> stk.linearize(cross_entropy, [2.0, 1.0], 1).vjp(1.0).round(4).tolist()
     [0.7311, -0.7311]
     """
-    return _value(_cross_entropy(x, target, axis=axis, where=where))
+    rows = finite_rows(x, axis, where)
+    t = _target(rows, target)
+    log_p, _ = log_shares(_double(rows.x), 1.0)
+    return _loss(rows, -_sum_where(t, log_p), lambda: np.exp(log_p) - t)
 
 
-def _am_softmax_loss(
-    scores: ArrayLike,
-    target: ArrayLike,
-    margin: float,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
-    tau, margin = check_temperature(temperature), _check_margin(margin)
-    rows = finite_rows(scores, axis, where, "scores")
-    t = _target(rows, target, shares=False)
-    log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
-    with np.errstate(over="ignore"):
-        return rows, 0.0 - _sum_where(t, log_p), (np.exp(log_p) - t) / tau
-
-
-@differentiable(_rule(_am_softmax_loss))
+@operator
 def am_softmax_loss(
     scores: ArrayLike,
     target: ArrayLike,
     margin: float,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""Cross entropy that wants the target's score ahead by a margin.
 
     :math:`-\log p_t` for the softmax of :math:`(x-m\,\mathrm{onehot}(t))/\tau`.
@@ -212,37 +176,23 @@ def am_softmax_loss(
     >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
     0.693147
     """
-    return _value(
-        _am_softmax_loss(
-            scores, target, margin, temperature=temperature, axis=axis, where=where
-        )
-    )
+    tau = check_temperature(temperature)
+    margin = real_number(margin, "margin", least=0)
+    rows = finite_rows(scores, axis, where, "scores")
+    t = _target(rows, target, shares=False)
+    log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
+    return _loss(rows, -_sum_where(t, log_p), lambda: (np.exp(log_p) - t) / tau)
 
 
-def _sparse_softmax_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    k: ArrayLike,
-    *,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
-    rows = truncated_rows(x, k, axis, where)
-    t = _target(rows, target)
-    weight = top_k(_double(rows.x), rows.k)
-    log_e, _ = log_shares(_double(rows.x), 1.0, weight)
-    return rows, 0.0 - _sum_where(t, log_e), weight * np.exp(log_e) - t
-
-
-@differentiable(_rule(_sparse_softmax_loss))
+@operator
 def sparse_softmax_loss(
     x: ArrayLike,
     target: ArrayLike,
     k: ArrayLike,
     *,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
 
     :math:`\Omega_k` holds the k largest scores.
@@ -283,48 +233,22 @@ def sparse_softmax_loss(
     >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
     [0.3133, 2.3133]
     """
-    return _value(_sparse_softmax_loss(x, target, k, axis=axis, where=where))
-
-
-def _entmax_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    alpha: float = 1.5,
-    *,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
-    alpha = _check_alpha(alpha)
-    rows = finite_rows(x, axis, where)
+    rows = truncated_rows(x, k, axis, where)
     t = _target(rows, target)
-    scores = _double(rows.x)
-    if alpha == 1:
-        curve = EXP
-        u, _ = log_shares(scores, 1.0)
-        p = np.exp(u)
-    else:
-        b = alpha - 1
-        p, m = entmax_shares(scores, b)
-        # The largest score is at the distance where the curve is m.
-        if b == 1:
-            curve, first = CLIP, m
-        else:
-            curve = Entmax(alpha)
-            first = np.expm1(b * np.log(m)) / b
-        with np.errstate(over="ignore"):
-            u = scores - scores.max(axis=-1, keepdims=True) + first[:, None]
-    return rows, _total_gap(curve, u, t), p - t
+    weight = top_k(_double(rows.x), rows.k)
+    log_e, _ = log_shares(_double(rows.x), 1.0, weight)
+    return _loss(rows, -_sum_where(t, log_e), lambda: weight * np.exp(log_e) - t)
 
 
-@differentiable(_rule(_entmax_loss))
+@operator
 def entmax_loss(
     x: ArrayLike,
     target: ArrayLike,
     alpha: float = 1.5,
     *,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of entmax; its gradient is entmax minus target.
 
     :math:`\max_p[p\cdot x+H_\alpha(p)]-t\cdot x-H_\alpha(t)`, with
@@ -365,27 +289,18 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    return _value(_entmax_loss(x, target, alpha, axis=axis, where=where))
+    alpha = real_number(alpha, "alpha", least=1)
+    return _entmax_loss(finite_rows(x, axis, where), target, alpha)
 
 
-def _sparsemax_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    *,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
-    return _entmax_loss(x, target, 2.0, axis=axis, where=where)
-
-
-@differentiable(_rule(_sparsemax_loss))
+@operator
 def sparsemax_loss(
     x: ArrayLike,
     target: ArrayLike,
     *,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
 
     For one class it is
@@ -421,61 +336,19 @@ def sparsemax_loss(
     >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
     [0.0625, 0.0, 3.0]
     """
-    return _value(_sparsemax_loss(x, target, axis=axis, where=where))
+    return _entmax_loss(finite_rows(x, axis, where), target, 2.0)
 
 
-def _potential(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> tuple[Terms, Array]:
-    """The terms, and the thresholds."""
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    # V(c x) at the temperature c tau is c V(x): sums must not leave the range.
-    peak = np.abs(rows.x).max(where=rows.x > -np.inf, initial=tau)
-    c = 2.0**-200 if peak > 2.0**900 else 1.0
-    scores, tau = c * _double(rows.x), max(c * tau, 5e-324)
-    found, u = _distances(curve, rows._replace(x=scores), tau)
-    active = u > -np.inf
-    with np.errstate(all="ignore"):
-        whole = found.offset == -np.inf
-        anchor = np.where(np.isfinite(found.offset), found.anchor, 0)
-        offset = np.where(np.isfinite(found.offset), found.offset, 0)
-        # The scores are summed where all of them are selected.
-        terms = np.where(active, curve.potential(np.where(active, u, 0)), 0)
-        value = rows.k * anchor + tau * (rows.k * offset + terms.sum(axis=-1))
-        if whole.any():
-            full = np.where(scores > -np.inf, scores, 0).sum(axis=-1)
-            full -= tau * rows.k * float(curve.regulariser(1.0))
-            value = np.where(whole, full, value)
-        far = ~np.isfinite(value)
-        if far.any():  # so many temperatures apart that these make no difference
-            value[far] = top_k_sum(scores[far], rows.k[far])
-        threshold = found.anchor / c + tau / c * found.offset
-        return (rows, value / c, found.p), threshold
-
-
-def _potential_rule(*args: Any, **kwargs: Any) -> Linearization:
-    (rows, value, p), threshold = _potential(*args, **kwargs)
-    plain = _rule(lambda: (rows, value, p))()
-    return dataclasses.replace(plain, dk=_reduce(rows, threshold))
-
-
-@differentiable(_potential_rule)
+@operator
 def potential(
     x: ArrayLike,
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The potential V of a curve, a smooth sum of the k largest scores.
 
     :math:`V(x)=\min_l[kl+\tau\sum_iF((x_i-l)/\tau)]`: convex, with gradient
@@ -516,33 +389,33 @@ def potential(
     >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
     5.0
     """
-    (rows, value, _), _ = _potential(
-        x, k, curve, temperature=temperature, axis=axis, where=where
-    )
-    return _reduce(rows, value)
-
-
-def _top_k_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    k: ArrayLike = 1,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
-    t = _target(rows, target, rows.k)
-    found, u = _distances(curve, rows, tau)
-    # With nothing or everything to select there is nothing to lose.
-    free = np.isfinite(found.offset)
-    value = np.where(free, tau * _total_gap(curve, u, t), 0)
-    return rows, value, np.where(free[:, None], found.p - t, 0)
+    # V(c x) at the temperature c tau is c V(x): sums must not leave the range.
+    peak = np.abs(rows.x).max(where=rows.x > -np.inf, initial=tau)
+    c = 2.0**-200 if peak > 2.0**900 else 1.0
+    scores, tau = c * _double(rows.x), max(c * tau, 5e-324)
+    found, u = _distances(curve, rows._replace(x=scores), tau)
+    active = u > -np.inf
+    with np.errstate(all="ignore"):
+        whole = found.offset == -np.inf
+        anchor = np.where(np.isfinite(found.offset), found.anchor, 0)
+        offset = np.where(np.isfinite(found.offset), found.offset, 0)
+        # The scores are summed where all of them are selected.
+        terms = np.where(active, curve.potential(np.where(active, u, 0)), 0)
+        value = rows.k * anchor + tau * (rows.k * offset + terms.sum(axis=-1))
+        if whole.any():
+            full = np.where(scores > -np.inf, scores, 0).sum(axis=-1)
+            full -= tau * rows.k * float(curve.regulariser(1.0))
+            value = np.where(whole, full, value)
+        far = ~np.isfinite(value)
+        if far.any():  # so many temperatures apart that these make no difference
+            value[far] = top_k_sum(scores[far], rows.k[far])
+        threshold = found.anchor / c + tau / c * found.offset
+        return _loss(rows, value / c, lambda: found.p, threshold)
 
 
-@differentiable(_rule(_top_k_loss))
+@operator
 def top_k_loss(
     x: ArrayLike,
     target: ArrayLike,
@@ -550,9 +423,9 @@ def top_k_loss(
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of a smooth top-k selection.
 
     :math:`V(x)-x\cdot t+\tau\sum_i\varphi(t_i)` with the curve's `potential` V and
@@ -601,35 +474,17 @@ def top_k_loss(
     >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
     [-0.1116, -0.6967, 0.6967, 0.1116]
     """
-    return _value(
-        _top_k_loss(
-            x, target, k, curve, temperature=temperature, axis=axis, where=where
-        )
-    )
-
-
-def _stop_gradient_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    k: ArrayLike = 1,
-    curve: str | Curve = "exp",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Terms:
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
     t = _target(rows, target, rows.k)
-    found, _ = _distances(curve, rows, tau)
-    gradient = found.p - t
-    # p - t sums to 0, so the largest score may be taken off.
-    top = np.where(rows.finite > 0, rows.x.max(axis=-1), 0)
-    with np.errstate(over="ignore"):
-        return rows, _sum_where(gradient, _double(rows.x) - top[:, None]), gradient
+    found, u = _distances(curve, rows, tau)
+    # With nothing or everything to select there is nothing to lose.
+    free = np.isfinite(found.offset)
+    value = np.where(free, tau * _total_gap(curve, u, t), 0)
+    return _loss(rows, value, lambda: np.where(free[:, None], found.p - t, 0))
 
 
-@differentiable(_rule(_stop_gradient_loss))
+@operator
 def stop_gradient_loss(
     x: ArrayLike,
     target: ArrayLike,
@@ -637,9 +492,9 @@ def stop_gradient_loss(
     curve: str | Curve = "exp",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The number :math:`\operatorname{sg}(p-t)\cdot x` with gradient :math:`p-t`.
 
     The stop-gradient sg keeps p, the shares of `soft_topk`, constant under
@@ -683,21 +538,57 @@ def stop_gradient_loss(
     >>> float(lin.value), lin.vjp(1.0).round(4).tolist()
     (0.0, [-0.6667, 0.3333, 0.3333])
     """
-    return _value(
-        _stop_gradient_loss(
-            x, target, k, curve, temperature=temperature, axis=axis, where=where
-        )
-    )
-
-
-def _value(terms: Terms) -> Any:
-    rows, value, _ = terms
-    return _reduce(rows, value)
-
-
-def _reduce(rows: Rows, value: Array) -> Any:
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, k, axis=axis, where=where)
+    t = _target(rows, target, rows.k)
+    found, _ = _distances(curve, rows, tau)
+    gradient = found.p - t
+    # p - t sums to 0, so the largest score may be taken off.
+    top = np.where(rows.finite > 0, rows.x.max(axis=-1), 0)
     with np.errstate(over="ignore"):
-        return rows.reduce(value.astype(rows.x.dtype))
+        value = _sum_where(gradient, _double(rows.x) - top[:, None])
+    return _loss(rows, value, lambda: gradient)
+
+
+def _loss(
+    rows: Rows, value: Array, gradient: Callable[[], Array], dk: Array | None = None
+) -> Differentiable[Any]:
+    """One number for each row, and its derivative from the gradients ``(R, n)``."""
+
+    def reduce(column: Array) -> Any:
+        with np.errstate(over="ignore"):
+            return rows.reduce(column.astype(rows.x.dtype))
+
+    out = reduce(value + 0.0)  # no -0
+
+    def derivative() -> Linearization:
+        with np.errstate(over="ignore"):
+            slope = gradient().astype(rows.x.dtype, copy=False)
+        by_k = None if dk is None else reduce(dk)
+        return Linearization.gradient(out, rows, slope, by_k)
+
+    return out, derivative
+
+
+def _entmax_loss(rows: Rows, target: ArrayLike, alpha: float) -> Differentiable[Any]:
+    t = _target(rows, target)
+    scores = _double(rows.x)
+    if alpha == 1:
+        curve = EXP
+        u, _ = log_shares(scores, 1.0)
+        p = np.exp(u)
+    else:
+        b = alpha - 1
+        p, m = entmax_shares(scores, b)
+        # The largest score is at the distance where the curve is m.
+        if b == 1:
+            curve, first = CLIP, m
+        else:
+            curve = Entmax(alpha)
+            first = np.expm1(b * np.log(m)) / b
+        with np.errstate(over="ignore"):
+            u = scores - scores.max(axis=-1, keepdims=True) + first[:, None]
+    return _loss(rows, _total_gap(curve, u, t), lambda: p - t)
 
 
 def _double(x: Array) -> Array:
@@ -738,16 +629,15 @@ def _target(
     """The target as shares (R, n) of float64 that sum to k, by default to 1."""
     given = np.asarray(target)
     n = rows.x.shape[1]
-    place = rows.axis + len(rows.input_shape)
-    batch = rows.input_shape[:place] + rows.input_shape[place + 1 :]
+    batch = without(rows.input_shape, rows.axes)
     budget = np.ones(len(rows.x)) if k is None else k
-    if given.shape in (batch, rows.batch_shape) and given.dtype.kind in "iu":
+    if given.shape in (batch, rows.batch) and given.dtype.kind in "iu":
         if (budget != 1).any():
             raise ValueError(
                 f"target must hold shares where k is not 1, got class indices and "
                 f"k = {budget[budget != 1][0]}"
             )
-        index = np.broadcast_to(given, rows.batch_shape).reshape(-1, 1)
+        index = np.broadcast_to(given, rows.batch).reshape(-1, 1)
         bad = (index < 0) | (index >= n)
         if bad.any():
             raise ValueError(
@@ -756,9 +646,7 @@ def _target(
         t = np.zeros(rows.x.shape)
         np.put_along_axis(t, index.astype(np.intp), 1, axis=-1)
     elif shares and given.shape in (rows.input_shape, rows.shape):
-        t = _double(as_real(given, "target"))
-        t = np.moveaxis(np.broadcast_to(t, rows.shape), rows.axis, -1)
-        t = t.reshape(rows.x.shape)
+        t = _double(rows.flatten(given, "target"))
         if not ((t >= 0) & (t <= 1)).all():
             bad_share = float(t[~((t >= 0) & (t <= 1))][0])
             raise ValueError(f"target must hold shares in [0, 1], got {bad_share}")
@@ -780,21 +668,3 @@ def _target(
     if (t[rows.x == -np.inf] > 0).any():
         raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
     return t
-
-
-def _check_alpha(alpha: float) -> float:
-    value = np.asarray(alpha)
-    if value.ndim or value.dtype.kind not in "iuf":
-        raise TypeError(f"alpha must be one real number, got {alpha!r}")
-    if not 1 <= float(value) < np.inf:
-        raise ValueError(f"alpha must be finite and at least 1, got {float(value)}")
-    return float(value)
-
-
-def _check_margin(margin: float) -> float:
-    value = np.asarray(margin)
-    if value.ndim or value.dtype.kind not in "iuf":
-        raise TypeError(f"margin must be one real number, got {margin!r}")
-    if not 0 <= float(value) < np.inf:
-        raise ValueError(f"margin must be finite and at least 0, got {float(value)}")
-    return float(value)

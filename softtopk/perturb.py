@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature
-from .linearize import Linearization, differentiable
+from ._operator import Differentiable, Linearization, operator
+from ._rows import Array, Axis, Rows, check_temperature, finite_rows
 
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 
@@ -356,56 +356,21 @@ def _probabilities(noise: Noise, gaps: Array) -> tuple[Array, Array]:
 
 def _gaps(rows: Rows, tau: float) -> Array:
     """How far each score lies below the largest of its row, in units of the noise."""
-    if (rows.finite == 0).any():
-        raise ValueError("x must have a finite entry in every row, got only -inf")
     x = rows.x.astype(np.float64)
     with np.errstate(over="ignore"):
         return (np.max(x, axis=1, keepdims=True) - x) / tau
 
 
-def _linearize_perturb_max(
-    x: ArrayLike,
-    noise: str | Noise = "normal",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    chosen = _check_noise(noise)
-    tau = check_temperature(temperature)
-    rows = as_rows(x, axis=axis, where=where)
-    gaps = _gaps(rows, tau)
-    value = _probabilities(chosen, gaps)[0].astype(rows.x.dtype)
-
-    def product(tangent: Array) -> Array:
-        # Scaled to one width of the noise, so that the tolerance fits any tangent.
-        change = tangent.astype(np.float64)
-        unit = np.max(np.abs(change), axis=1, keepdims=True) / chosen.width
-        change = np.divide(change, unit, out=np.zeros_like(change), where=unit > 0)
-
-        def integrand(part: slice, hazard: Array, joint: Array) -> Array:
-            t = change[part, :, None]
-            total = hazard.sum(axis=1, keepdims=True)
-            mixed = (hazard * t).sum(axis=1, keepdims=True)
-            return hazard * (t * total - mixed) * joint[:, None]
-
-        total = _integrate(chosen, gaps, integrand)[0] * unit
-        with np.errstate(over="ignore"):
-            return (total / tau).astype(rows.x.dtype)
-
-    return Linearization(rows.expand(value), rows, product, product)
-
-
-@differentiable(_linearize_perturb_max)
+@operator
 def perturb_max(
     x: ArrayLike,
     noise: str | Noise = "normal",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
     return_error: bool = False,
-) -> Any:
+) -> Differentiable[Any]:
     r"""Probability that each score, with independent noise added, is the largest.
 
     Parameters
@@ -417,8 +382,8 @@ def perturb_max(
         The distribution of the noise; ``"gumbel"`` gives softmax.
     temperature : float
         The noise is multiplied by it.
-    axis : int
-        The axis that holds the competitors.
+    axis : int, tuple of int, or None
+        The axis that holds the competitors; several do together, None means all.
     where : array_like of bool, optional
         Entries that compete; the others get 0.
     return_error : bool
@@ -459,15 +424,33 @@ def perturb_max(
     >>> perturb_max([1.0, 0.0], "gumbel").round(6).tolist()
     [0.731059, 0.268941]
     """
-    chosen = _check_noise(noise)
-    tau = check_temperature(temperature)
-    rows = as_rows(x, axis=axis, where=where)
+    chosen, tau = _check_noise(noise), check_temperature(temperature)
+    rows = finite_rows(x, axis, where)
     gaps = _gaps(rows, tau)
-    value, error = _probabilities(chosen, gaps)
-    p = rows.expand(value.astype(rows.x.dtype))
-    if not return_error:
-        return p
-    # What is missing from 1 is an error that no halving would have seen; an entry may
-    # miss more, where another's error has the opposite sign.
-    missing = np.abs(1 - value.sum(axis=1, keepdims=True))
-    return p, rows.expand(np.where(np.isfinite(gaps), error + 2 * missing, 0.0))
+    found, error = _probabilities(chosen, gaps)
+    p = rows.expand(found.astype(rows.x.dtype))
+
+    def product(tangent: Array) -> Array:
+        # Scaled to one width of the noise, so that the tolerance fits any tangent.
+        change = tangent.astype(np.float64)
+        unit = np.max(np.abs(change), axis=1, keepdims=True) / chosen.width
+        change = np.divide(change, unit, out=np.zeros_like(change), where=unit > 0)
+
+        def integrand(part: slice, hazard: Array, joint: Array) -> Array:
+            t = change[part, :, None]
+            total = hazard.sum(axis=1, keepdims=True)
+            mixed = (hazard * t).sum(axis=1, keepdims=True)
+            return hazard * (t * total - mixed) * joint[:, None]
+
+        total = _integrate(chosen, gaps, integrand)[0] * unit
+        with np.errstate(over="ignore"):
+            return (total / tau).astype(rows.x.dtype)
+
+    value: Any = p
+    if return_error:
+        # What is missing from 1 is an error that no halving would have seen; an entry
+        # may miss more, where another's error has the opposite sign.
+        missing = np.abs(1 - found.sum(axis=1, keepdims=True))
+        error = np.where(np.isfinite(gaps), error + 2 * missing, 0.0)
+        value = p, rows.expand(error)
+    return value, lambda: Linearization(p, rows, product, product)

@@ -22,15 +22,26 @@ Derived in *distributions/softmax*, *distributions/relatives*,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature, divide, row_dot
+from ._operator import Differentiable, Linearization, operator
+from ._rows import (
+    Array,
+    Axis,
+    Rows,
+    check_temperature,
+    divide,
+    finite_rows,
+    real_number,
+    real_numbers,
+    row_dot,
+    truncated_rows,
+)
+from ._solve.entmax import distances, entmax_shares, softmax_shares
 from .hard import top_k
-from .linearize import Linearization, differentiable
 
 __all__ = [
     "entmax",
@@ -43,40 +54,17 @@ __all__ = [
 ]
 
 _MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
-_EPS = 2.0**-52
 _RANGE = 600  # e to this power is far inside the range of float64
-_HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
-_SHORT = 512  # rows up to this length are sorted where that gives the threshold
-# Rows from this length on are cut by the threshold of a part of them.  It pays later
-# for alpha below 2, whose shares are many or quickly found.
-_LONG, _VERY_LONG = 1 << 13, 1 << 17
-_PART = 64  # the part of a very long row
-_LIMIT = 400
-_PATIENCE = 12  # steps after which every other one bisects
 
 
-def softmax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `softmax`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p = _softmax(rows.x, tau)
-    return _symmetric(rows, p, p, tau)
-
-
-@differentiable(softmax_rule)
+@operator
 def softmax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Softmax, :math:`p_i=e^{x_i/\tau}/\sum_je^{x_j/\tau}`.
 
     Parameters
@@ -86,8 +74,8 @@ def softmax(
         of -inf gets share 0.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k` with k = 1.
-    axis : int
-        The axis along which the shares sum to 1.
+    axis : int, tuple of int, or None
+        The axis along which the shares sum to 1; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
 
@@ -118,45 +106,19 @@ def softmax(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(_softmax(rows.x, tau))
+    p = softmax_shares(rows.x, tau)
+    value = rows.expand(p)
+    return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
-def log_softmax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `log_softmax`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    log_p, _ = log_shares(rows.x, tau)
-    p = np.exp(log_p)
-    finite = rows.x > -np.inf
-
-    def push(t: Array) -> Array:
-        t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-        with np.errstate(over="ignore"):
-            return divide(t, tau)
-
-    def pull(g: Array) -> Array:
-        g = np.where(finite, g, 0)
-        g -= p * g.sum(axis=-1, keepdims=True)
-        with np.errstate(over="ignore"):
-            return divide(g, tau)
-
-    return Linearization(rows.expand(log_p), rows, push, pull)
-
-
-@differentiable(log_softmax_rule)
+@operator
 def log_softmax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Logarithm of `softmax`, also where a share would underflow or round to 1.
 
     Parameters
@@ -192,37 +154,36 @@ def log_softmax(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(log_shares(rows.x, tau)[0])
+    log_p, _ = log_shares(rows.x, tau)
+    value = rows.expand(log_p)
+
+    def derivative() -> Linearization:
+        p, finite = np.exp(log_p), rows.x > -np.inf
+
+        def push(t: Array) -> Array:
+            t = np.where(finite, t - row_dot(p, t)[:, None], 0)
+            with np.errstate(over="ignore"):
+                return divide(t, tau)
+
+        def pull(g: Array) -> Array:
+            g = np.where(finite, g, 0)
+            g -= p * g.sum(axis=-1, keepdims=True)
+            with np.errstate(over="ignore"):
+                return divide(g, tau)
+
+        return Linearization(value, rows, push, pull)
+
+    return value, derivative
 
 
-def logsumexp_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `logsumexp`."""
-    tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p = _softmax(rows.x, tau)
-    return Linearization(
-        rows.reduce(_log_total(rows.x, tau)),
-        rows,
-        lambda t: row_dot(p, t),
-        lambda g: p * g[:, None],
-        reduces=True,
-    )
-
-
-@differentiable(logsumexp_rule)
+@operator
 def logsumexp(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
 
     Parameters
@@ -257,43 +218,23 @@ def logsumexp(
     """
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.reduce(_log_total(rows.x, tau))
+    total = tau * log_shares(rows.x, tau)[1].astype(np.float64)
+    with np.errstate(over="ignore"):
+        value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
+    return value, lambda: Linearization.gradient(
+        value, rows, softmax_shares(rows.x, tau)
+    )
 
 
-def entmax_rule(
-    x: ArrayLike,
-    alpha: ArrayLike = 1.5,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `entmax`."""
-    tau = check_temperature(temperature)
-    rows, b = _entmax_rows(x, alpha, axis, where)
-    p = entmax_shares(rows.x, b, tau)[0]
-    power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
-    some = p > 0
-    if np.min(power) >= 0:
-        return _symmetric(
-            rows, p, np.power(p, power, out=np.zeros_like(p), where=some), tau
-        )
-    # Small shares have large weights: as factors, each within the range of a double.
-    high = power * np.log(p, out=np.zeros(p.shape), where=some)
-    times = math.ceil(max(1.0, np.max(high) / _RANGE))
-    root = np.exp(high / times, out=np.zeros(p.shape), where=some)
-    return _symmetric(rows, p, root, tau, times)
-
-
-@differentiable(entmax_rule)
+@operator
 def entmax(
     x: ArrayLike,
     alpha: ArrayLike = 1.5,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Entmax: a distribution that is sparse for :math:`\alpha>1`.
 
     The maximiser of :math:`p\cdot x/\tau+(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))` over
@@ -344,29 +285,17 @@ def entmax(
     [[0.7311, 0.2689], [1.0, 0.0]]
     """
     tau = check_temperature(temperature)
-    rows, b = _entmax_rows(x, alpha, axis, where)
-    return rows.expand(entmax_shares(rows.x, b, tau)[0])
+    return _entmax(*_entmax_rows(x, alpha, axis, where), tau)
 
 
-def sparsemax_rule(
-    x: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `sparsemax`."""
-    return entmax_rule(x, 2.0, temperature=temperature, axis=axis, where=where)
-
-
-@differentiable(sparsemax_rule)
+@operator
 def sparsemax(
     x: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Sparsemax: the point of the simplex nearest to :math:`x/\tau`.
 
     Parameters
@@ -404,42 +333,19 @@ def sparsemax(
     >>> sparsemax([1.0, 0.5, -1.0]).tolist()
     [0.75, 0.25, 0.0]
     """
-    return entmax(x, 2.0, temperature=temperature, axis=axis, where=where)
+    tau = check_temperature(temperature)
+    return _entmax(finite_rows(x, axis, where), 1.0, tau)
 
 
-def taylor_softmax_rule(
-    x: ArrayLike,
-    order: int = 2,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `taylor_softmax`."""
-    order, tau = _check_order(order), check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
-    p, v = _taylor(rows.x, order, tau)
-
-    def push(t: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * t - p * row_dot(v, t)[:, None], tau)
-
-    def pull(g: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * (g - row_dot(p, g)[:, None]), tau)
-
-    return Linearization(rows.expand(p), rows, push, pull)
-
-
-@differentiable(taylor_softmax_rule)
+@operator
 def taylor_softmax(
     x: ArrayLike,
     order: int = 2,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Taylor softmax, :math:`p_i=f(x_i/\tau)/\sum_jf(x_j/\tau)`.
 
     f is the Taylor polynomial of :math:`e^x` at 0 of an even order.  The map neither
@@ -483,33 +389,29 @@ def taylor_softmax(
     """
     order, tau = _check_order(order), check_temperature(temperature)
     rows = finite_rows(x, axis, where)
-    return rows.expand(_taylor(rows.x, order, tau)[0])
+    p, v = _taylor(rows.x, order, tau)
+    value = rows.expand(p)
+
+    def push(t: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return divide(v * t - p * row_dot(v, t)[:, None], tau)
+
+    def pull(g: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return divide(v * (g - row_dot(p, g)[:, None]), tau)
+
+    return value, lambda: Linearization(value, rows, push, pull)
 
 
-def sparse_softmax_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `sparse_softmax`."""
-    tau = check_temperature(temperature)
-    rows = truncated_rows(x, k, axis, where)
-    p = _softmax(rows.x, tau, top_k(rows.x, rows.k))
-    return _symmetric(rows, p, p, tau)
-
-
-@differentiable(sparse_softmax_rule)
+@operator
 def sparse_softmax(
     x: ArrayLike,
     k: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Softmax over the k largest scores; the others get share 0.
 
     Parameters
@@ -556,39 +458,9 @@ def sparse_softmax(
     """
     tau = check_temperature(temperature)
     rows = truncated_rows(x, k, axis, where)
-    return rows.expand(_softmax(rows.x, tau, top_k(rows.x, rows.k)))
-
-
-def finite_rows(
-    x: ArrayLike, axis: int, where: ArrayLike | None, name: str = "x"
-) -> Rows:
-    """Rows with at least one finite entry each; `name` is what an error calls them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `as_rows`, and if a row has no finite entry.
-    """
-    rows = as_rows(x, axis=axis, where=where, name=name)
-    if (rows.finite == 0).any():
-        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
-    return rows
-
-
-def truncated_rows(
-    x: ArrayLike, k: ArrayLike, axis: int, where: ArrayLike | None
-) -> Rows:
-    """Rows with a whole budget k >= 1 each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `as_rows`, and if a budget is 0.
-    """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    if (rows.k == 0).any():
-        raise ValueError("k must be at least 1, got 0")
-    return rows
+    p = softmax_shares(rows.x, tau, top_k(rows.x, rows.k))
+    value = rows.expand(p)
+    return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
 def log_shares(
@@ -611,7 +483,7 @@ def log_shares(
     total : (R,) array
         At least 0, with full relative accuracy.
     """
-    d = _distances(x, tau)
+    d = distances(x, tau)
     e = np.exp(d)
     if weight is not None:
         e *= weight
@@ -624,341 +496,37 @@ def log_shares(
     return d, total
 
 
-def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, Array]:
-    r"""Shares of entmax with :math:`\alpha=1+b`, and the largest of each row.
+def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
+    """Entmax with alpha = 1 + b, one number or one for each row."""
+    p = entmax_shares(rows.x, b, tau)[0]
+    value = rows.expand(p)
 
-    Parameters
-    ----------
-    x : (R, n) array
-        Every row has a finite entry.
-    b : float or (R,) float64 array
-        At least 0.
-    tau : float
+    def derivative() -> Linearization:
+        power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
+        some, times = p > 0, 1
+        if np.min(power) >= 0:
+            root = np.power(p, power, out=np.zeros_like(p), where=some)
+        else:  # small shares have large weights: as factors, each within the range
+            high = power * np.log(p, out=np.zeros(p.shape), where=some)
+            times = math.ceil(max(1.0, np.max(high) / _RANGE))
+            root = np.exp(high / times, out=np.zeros(p.shape), where=some)
+        return Linearization.symmetric(value, rows, root, tau, times=times)
 
-    Returns
-    -------
-    p : (R, n) array
-    m : (R,) float64 array
-    """
-    if not isinstance(b, np.ndarray):
-        return _entmax_one(x, b, tau)
-    p, m = np.empty_like(x), np.empty(len(x))
-    # Where alpha has a closed power, it is exact and faster.
-    special = np.where((b == 0) | (b == 0.5) | (b == 1), b, np.nan)
-    for value in np.unique(special):
-        part = np.isnan(special) if np.isnan(value) else special == value
-        step = b[part] if np.isnan(value) else float(value)
-        p[part], m[part] = _entmax_one(x[part], step, tau)
-    return p, m
-
-
-def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
-    """`entmax_shares` where b is a number, or an array without 0."""
-    if not isinstance(b, np.ndarray) and b == 0:
-        p = _softmax(x, tau)
-        return p, p.max(axis=-1).astype(np.float64)
-    steep = not isinstance(b, np.ndarray) and b >= 1
-    if x.shape[1] < (_LONG if steep else _VERY_LONG):
-        return _entmax_near(x, b, tau, _SHORT)
-    p, m = np.zeros_like(x), np.empty(len(x))
-    for i in range(len(x)):
-        row, power = x[i : i + 1], b[i : i + 1] if isinstance(b, np.ndarray) else b
-        index, most = _candidates(row, power, tau)
-        # Sorting pays where most of the row is out, Newton's steps where it is not.
-        short = x.shape[1] // 4
-        found = _entmax_near(row[:, index], power, tau, short, most)
-        p[i, index], m[i : i + 1] = found
-    return p, m
-
-
-def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | Array]:
-    """The places in a long row ``(1, n)`` that may have a share, and a bound of those.
-
-    With fewer scores the threshold is lower.  So what is below that of a part of the
-    row has no share, and what is above it has at most the share counted from there.
-    """
-    near, most = x[0] >= _cut(x, b, tau), 1.0
-    few = max(_SHORT, x.size // _PART)
-    if np.count_nonzero(near) > few:
-        some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
-        top = some.max(axis=-1).astype(np.float64)
-        if top > -np.inf:
-            largest = _entmax_one(some, b, tau)[1]
-            with np.errstate(over="ignore"):
-                reach = tau / b * np.minimum(largest, 1) ** b * (1 + 1e-6)
-                near &= x[0] >= (top - reach).astype(x.dtype)
-                # Not from the cut, which is rounded to the grid of the scores.
-                above = x.max(axis=-1).astype(np.float64) - top + reach
-                most = np.minimum(above / tau * b * (1 + 1e-6), 1) ** (1 / b)
-    return np.flatnonzero(near), most
-
-
-def _cut(x: Array, b: float | Array, tau: float) -> Array:
-    """The score of each row below which no other has a share."""
-    with np.errstate(over="ignore"):
-        # Rounding is monotone: no score above the exact cut is left out.
-        return (x.max(axis=-1) - tau / b).astype(x.dtype)
-
-
-def _entmax_near(
-    x: Array, b: float | Array, tau: float, short: int, most: float | Array = 1.0
-) -> tuple[Array, Array]:
-    """`entmax_shares` from the scores near the largest; by sorting up to `short`.
-
-    No share exceeds `most`.
-    """
-    R, n = x.shape
-    if n <= short and not isinstance(b, np.ndarray) and b in (0.5, 1):
-        return _entmax_short(x, b, tau)
-    index = np.flatnonzero(x >= _cut(x, b, tau)[:, None])
-    starts = np.searchsorted(index, np.arange(R) * n)
-    counts = np.diff(starts, append=index.size)
-    d = x.reshape(-1)[index].astype(np.float64)
-    near = _Near(d, starts, counts, b, np.full(R, most))
-    with np.errstate(all="ignore"):
-        d -= near.spread(x.max(axis=-1))
-        if tau != 1:
-            d /= tau
-        m = near.solve()
-        values = near.balanced(m)
-    p = np.zeros(x.shape, x.dtype)
-    p.reshape(-1)[index] = values
-    return p, m
-
-
-def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
-    """`entmax_shares` for b = 1 and b = 1/2 from the sorted scores.
-
-    With the j largest scores alone the threshold is the root of a linear or quadratic
-    equation.  Its sums are cumulative; one Newton step over the row, whose sums are
-    pairwise, takes their rounding away.
-    """
-    with np.errstate(over="ignore"):
-        z = np.subtract(x, x.max(axis=-1, keepdims=True), dtype=np.float64)
-        if tau != b:
-            z /= tau / b
-    np.maximum(z, -1, out=z)
-    order = np.sort(z, axis=-1)[:, ::-1]
-    j = np.arange(1, z.shape[1] + 1)
-    mean = np.cumsum(order, axis=-1)
-    if b == 1:
-        mean -= 1
-        mean /= j
-        t = mean.max(axis=-1, keepdims=True)
-        base = np.maximum(z - t, 0)
-        t += (base.sum(axis=-1, keepdims=True) - 1) / np.count_nonzero(
-            base, axis=-1, keepdims=True
-        )
-    else:
-        mean /= j
-        root = (1 - np.cumsum(order * order, axis=-1)) / j + mean * mean
-        np.sqrt(np.maximum(root, 0, out=root), out=root)
-        np.subtract(mean, root, out=root)
-        size = (root <= order).sum(axis=-1, keepdims=True)
-        t = np.take_along_axis(root, size - 1, axis=-1)
-        base = np.maximum(z - t, 0)
-        t += (row_dot(base, base)[:, None] - 1) / (2 * base.sum(axis=-1, keepdims=True))
-    z -= np.maximum(t, -1, out=t)
-    p = np.maximum(z, 0, out=z)
-    if b != 1:
-        p *= p
-    return p.astype(x.dtype, copy=False), p.max(axis=-1)
-
-
-@dataclass
-class _Near:
-    """The scores near the largest of their row, one row after the other.
-
-    Attributes
-    ----------
-    d : (N,) array
-        Distances to the largest score, at most 0.
-    starts, counts : (R,) int arrays
-        Where each row begins, and its length.
-    b : float or (R,) array
-        alpha - 1, above 0.
-    most : (R,) array
-        Bounds of the shares.
-    """
-
-    d: Array
-    starts: Array
-    counts: Array
-    b: float | Array
-    most: Array
-
-    def spread(self, column: Any) -> Any:
-        """One number of each row, repeated for its entries."""
-        if not isinstance(column, np.ndarray) or len(column) == 1:
-            return column
-        return np.repeat(column, self.counts)
-
-    def shares(self, m: Array) -> tuple[Array, Array]:
-        """Shares where the largest of each row is m, and their derivatives by m."""
-        if not isinstance(self.b, np.ndarray):
-            if self.b == 1:
-                p = np.maximum(self.d + self.spread(m), 0)
-                return p, (p > 0).astype(np.float64)
-            if self.b == 0.5:
-                root = self.spread(np.sqrt(m))
-                base = 0.5 * self.d
-                base += root
-                np.maximum(base, 0, out=base)
-                return base * base, base / root
-        scale = np.minimum(self.b * m**-self.b, _HUGE)
-        base = self.d * self.spread(scale)
-        np.maximum(base, -1, out=base)
-        ratio = np.log1p(base)
-        ratio /= self.spread(self.b)
-        np.exp(ratio, out=ratio)
-        base += 1
-        slope = np.divide(ratio, base, out=np.zeros_like(base), where=base > 0)
-        ratio *= self.spread(m)
-        return ratio, slope
-
-    def excess(self, m: Array) -> tuple[Array, Array, Array]:
-        r"""By how much the shares exceed 1 at m, the next m, and the shares.
-
-        With u = m^b the b-th power of the sum S is nearly linear in u: linear for
-        b = 1, and in the limit b = 0 in log u.  Newton's step is that of
-        :math:`S(u)^b=1`.
-        """
-        p, slope = self.shares(m)
-        S = np.add.reduceat(p, self.starts)
-        W = np.add.reduceat(slope, self.starts)
-        b = self.b
-        if not isinstance(b, np.ndarray) and b == 1:
-            return S - 1, m - (S - 1) / W, p
-        drop = np.expm1(-b * np.log(S)) * S / (m * W)
-        return S - 1, m * np.exp(np.log1p(drop) / b), p
-
-    def balanced(self, m: Array) -> Array:
-        """Shares at the solution m.
-
-        For b > 1 a share near its start can change by much more than an ulp of m
-        does: a fraction of an ulp makes them sum to 1.
-        """
-        p, slope = self.shares(m)
-        if np.any(self.b > 1):
-            over = np.add.reduceat(p, self.starts) - 1
-            over *= np.asarray(self.b) > 1
-            over /= np.add.reduceat(slope, self.starts)
-            slope *= self.spread(over)
-            p = np.maximum(p - slope, 0)
-        return p
-
-    def solve(self) -> Array:
-        """The m for which the shares of each row sum to 1."""
-        if isinstance(self.b, np.ndarray):
-            m, steep = np.empty(len(self.b)), self.b > 1
-            for part, method in ((~steep, _Near._fall), (steep, _Near._enclose)):
-                if part.any():
-                    m[part] = method(self._rows(part))
-            return m
-        return self._enclose() if self.b > 1 else self._fall()
-
-    def _fall(self) -> Array:
-        """For b <= 1: S^b is convex in u, and Newton's steps from above fall to 1."""
-        near, rows, m = self, np.arange(len(self.counts)), self.most
-        result = m.copy()
-        # The error after a step is of second order only where p is smooth in u.
-        tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
-        for _ in range(_LIMIT):
-            _, step, p = near.excess(m)
-            step = np.minimum(step, m)
-            result[rows] = step
-            moving = m - step > tight * m
-            if not moving.any():
-                break
-            near, rows, m = near._shrink(moving, p > 0, rows, step)
-        return result
-
-    def _enclose(self) -> Array:
-        """For b > 1: Newton's steps within a bracket.
-
-        S has a vertical tangent where a share starts: there steps may be tiny far
-        from the root, so only the excess or the bracket ends the search.
-        """
-        low, high = 1 / self.counts, self.most.copy()
-        near, rows, m = self, np.arange(len(self.counts)), high
-        result = m.copy()
-        for count in range(_LIMIT):
-            excess, step, p = near.excess(m)
-            low[rows] = np.where(excess <= 0, m, low[rows])
-            high[rows] = np.where(excess >= 0, m, high[rows])
-            left, right = low[rows], high[rows]
-            inside = (step > left) & (step < right)
-            if count > _PATIENCE and count % 2:
-                inside[:] = False
-            step = np.where(inside, step, 0.5 * (left + right))
-            exact = np.abs(excess) <= _EPS
-            moving = ~exact & (right - left > _EPS * right)
-            step = result[rows] = np.where(moving, step, np.where(exact, m, right))
-            if not moving.any():
-                break
-            useful = (p > 0) | near.spread(excess < 0)
-            near, rows, m = near._shrink(moving, useful, rows, step)
-        return result
-
-    def _shrink(
-        self, moving: Array, useful: Array, rows: Array, m: Array
-    ) -> tuple[_Near, Array, Array]:
-        """Leave out rows at rest, and the useless half of the entries of a row.
-
-        What happens to a row depends on that row alone, so that its result is the
-        same in any batch.
-        """
-        long = self.counts > _SHORT
-        if moving.all() and not long.any():
-            return self, rows, m
-        fewer = 2 * np.add.reduceat(useful, self.starts, dtype=np.intp) <= self.counts
-        fewer &= long
-        if moving.all() and not fewer.any():
-            return self, rows, m
-        keep = (useful | ~self.spread(fewer)) & self.spread(moving)
-        counts = np.add.reduceat(keep, self.starts, dtype=np.intp)[moving]
-        starts = np.cumsum(counts) - counts
-        b = self.b[moving] if isinstance(self.b, np.ndarray) else self.b
-        m = m[moving]
-        return _Near(self.d[keep], starts, counts, b, m), rows[moving], m
-
-    def _rows(self, part: Array) -> _Near:
-        """Some of the rows, where b is an array."""
-        keep, counts = self.spread(part), self.counts[part]
-        b = np.asarray(self.b)[part]
-        starts = np.cumsum(counts) - counts
-        return _Near(self.d[keep], starts, counts, b, self.most[part])
+    return value, derivative
 
 
 def _entmax_rows(
-    x: ArrayLike, alpha: ArrayLike, axis: int, where: ArrayLike | None
+    x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None
 ) -> tuple[Rows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
-    values = np.asarray(alpha)
-    if values.dtype.kind not in "iuf":
-        raise TypeError(
-            f"alpha must be a real number or an array of them, got {alpha!r}"
-        )
-    values = values.astype(np.float64)
-    bad = ~((values >= 1) & (values < np.inf))
-    if bad.any():
-        raise ValueError(
-            f"alpha must be finite and at least 1, got {float(values[bad][0])}"
-        )
+    values = real_numbers(alpha, "alpha")
+    for bad in values[~((values >= 1) & (values < np.inf))]:
+        real_number(bad, "alpha", least=1)
     rows = finite_rows(x, axis, where)
     if values.ndim == 0:
         return rows, float(values) - 1
-    try:
-        batch = np.broadcast_shapes(rows.batch_shape, values.shape)
-    except ValueError:
-        raise ValueError(
-            f"alpha must broadcast against x without its axis, shape "
-            f"{rows.batch_shape}, got shape {values.shape}"
-        ) from None
-    if batch != rows.batch_shape:
-        # A budget of the same shape repeats the rows as alpha needs them.
-        rows = as_rows(x, np.zeros(values.shape), axis=axis, where=where)
-    return rows, np.broadcast_to(values, batch).reshape(-1) - 1
+    rows, column = rows.repeat(values, "alpha")
+    return rows, column - 1
 
 
 def _check_order(order: int) -> int:
@@ -970,32 +538,6 @@ def _check_order(order: int) -> int:
             f"odd order has a root), got {order}"
         )
     return int(order)
-
-
-def _distances(x: Array, tau: float) -> Array:
-    """(x - max) / tau."""
-    with np.errstate(over="ignore"):
-        d = x - x.max(axis=-1, keepdims=True)
-        if tau != 1:
-            divide(d, tau)
-    return d
-
-
-def _softmax(x: Array, tau: float, weight: Array | None = None) -> Array:
-    """Shares proportional to weight * e^{x/tau}."""
-    e = _distances(x, tau)
-    with np.errstate(under="ignore"):
-        np.exp(e, out=e)
-    if weight is not None:
-        e *= weight
-    e /= e.sum(axis=-1, keepdims=True)
-    return e
-
-
-def _log_total(x: Array, tau: float) -> Array:
-    total = tau * log_shares(x, tau)[1].astype(np.float64)
-    with np.errstate(over="ignore"):
-        return (x.max(axis=-1) + total).astype(x.dtype)
 
 
 def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
@@ -1021,24 +563,3 @@ def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
         slope *= active
         total = f.sum(axis=-1, keepdims=True)
         return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)
-
-
-def _symmetric(
-    rows: Rows, p: Array, root: Array, tau: float, times: int = 1
-) -> Linearization:
-    """The map (diag(w) - w w^T / W) / tau, W the sum of w = root^times over the row."""
-    shares = (root / root.max(axis=-1, keepdims=True)) ** times
-    shares /= shares.sum(axis=-1, keepdims=True)
-    pivot = shares.argmax(axis=-1)[:, None]
-
-    def product(t: Array) -> Array:
-        # Centred where most of the weight is, constants cancel exactly.
-        centre = np.take_along_axis(t, pivot, axis=-1)
-        t = np.subtract(t, centre, dtype=root.dtype)
-        t -= row_dot(shares, t)[:, None]
-        with np.errstate(over="ignore", under="ignore"):
-            for _ in range(times):
-                t *= root
-            return divide(t, tau).astype(rows.x.dtype, copy=False)
-
-    return Linearization(rows.expand(p), rows, product, product)

@@ -70,9 +70,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature, divide
 from ._namespace import namespace
-from .linearize import Linearization, differentiable
+from ._operator import Differentiable, Linearization, operator
+from ._rows import Array, Axis, Rows, as_rows, check_temperature, divide, kth_largest
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones alone
 _BLOCK = 65536  # entries of a block: a few arrays of this size stay in cache
@@ -155,7 +155,7 @@ class _Block:
         out *= self.variance
         return out
 
-    @cached_property
+    @property
     def marginals(self) -> Array:
         """p, ``(n, R)``."""
         return np.clip(self.pi + self.drift, 0, 1)
@@ -264,22 +264,10 @@ def _horner(coefficients: Array, v: Array) -> Array:
 
 def _centred(x: Array, k: Array, temperature: float) -> tuple[Array, Array]:
     """(x - a) / temperature as ``(n, R)``, a the k-th largest entry of its row."""
-    n = x.shape[1]
-    place = n - k.astype(np.intp)
-    if (place == place[0]).all():
-        anchor = np.partition(x, place[0], axis=-1)[:, place[0]]
-    else:
-        anchor = np.take_along_axis(np.sort(x, axis=-1), place[:, None], -1)[:, 0]
-    y = np.empty((n, x.shape[0]), x.dtype)
+    anchor = kth_largest(x, k)
+    y = np.empty(x.shape[::-1], x.dtype)
     with np.errstate(over="ignore"):
-        np.subtract(x.T, anchor, out=y)
-        if temperature != 1.0:
-            tiny = np.finfo(x.dtype).tiny
-            if tiny < temperature < 1 / tiny:
-                y /= temperature
-            else:
-                y = (y.astype(np.float64) / temperature).astype(x.dtype)
-    return y, anchor
+        return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
 
 
 def _solve(x: Array, k: Array, count: Array, temperature: float) -> _Block:
@@ -478,13 +466,6 @@ def _settled(rows: Rows) -> Array:
     return out
 
 
-def _marginals(rows: Rows, blocks: list[tuple[Any, _Block]]) -> Array:
-    out = _settled(rows)
-    for part, block in blocks:
-        out[part] = block.marginals.T
-    return out
-
-
 def _log_partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
     """tau log Z_k(x/tau) and the marginals of every row."""
     p = _settled(rows)
@@ -511,62 +492,22 @@ def _checked(
     x: ArrayLike,
     k: ArrayLike,
     temperature: float,
-    axis: int,
+    axis: Axis,
     where: ArrayLike | None,
 ) -> tuple[Rows, float]:
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
     return rows, check_temperature(temperature)
 
 
-def _grad_topk_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    rows, temperature = _checked(x, k, temperature, axis, where)
-    blocks = list(_blocks(rows, temperature))
-
-    def product(g: Array) -> Array:
-        out = np.zeros_like(g)
-        for part, block in blocks:
-            with np.errstate(over="ignore"):
-                out[part] = divide(block.product(g[part].T).T, temperature)
-        return out
-
-    return Linearization(rows.expand(_marginals(rows, blocks)), rows, product, product)
-
-
-def _log_partition_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    rows, temperature = _checked(x, k, temperature, axis, where)
-    value, p = _log_partition(rows, temperature)
-    return Linearization(
-        rows.reduce(value),
-        rows,
-        push=lambda t: np.einsum("ij,ij->i", p, t),
-        pull=lambda g: p * g[:, None],
-        reduces=True,
-    )
-
-
-@differentiable(_grad_topk_rule)
+@operator
 def grad_topk(
     x: ArrayLike,
     k: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Marginals of the k-subset distribution (GradTopK).
 
     ``p[i]`` is the probability that a random k-subset I contains i, where
@@ -582,8 +523,8 @@ def grad_topk(
         against `x` without `axis`.
     temperature : float
         :math:`\tau>0`, in the units of `x`.
-    axis : int
-        The axis of the scores.
+    axis : int, tuple of int, or None
+        The axis of the scores; several hold one row together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get 0.
 
@@ -617,21 +558,30 @@ def grad_topk(
     2.0
     """
     rows, temperature = _checked(x, k, temperature, axis, where)
-    out = _settled(rows)
-    for part, block in _blocks(rows, temperature):
-        out[part] = block.marginals.T
-    return rows.expand(out)
+    p, blocks = _settled(rows), list(_blocks(rows, temperature))
+    for part, block in blocks:
+        p[part] = block.marginals.T
+    value = rows.expand(p)
+
+    def product(g: Array) -> Array:
+        out = np.zeros_like(g)
+        for part, block in blocks:
+            with np.errstate(over="ignore"):
+                out[part] = divide(block.product(g[part].T).T, temperature)
+        return out
+
+    return value, lambda: Linearization(value, rows, product, product)
 
 
-@differentiable(_log_partition_rule)
+@operator
 def log_partition(
     x: ArrayLike,
     k: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The smoothed sum of the k largest scores, :math:`\tau\log Z_k(x/\tau)`.
 
     :math:`Z_k(x)=\sum_{|I|=k}\exp\sum_{i\in I}x_i`.  Its gradient is `grad_topk` at
@@ -669,7 +619,9 @@ def log_partition(
     True
     """
     rows, temperature = _checked(x, k, temperature, axis, where)
-    return rows.reduce(_log_partition(rows, temperature)[0])
+    found, p = _log_partition(rows, temperature)
+    value = rows.reduce(found)
+    return value, lambda: Linearization.gradient(value, rows, p)
 
 
 def pair_marginals(
@@ -677,7 +629,7 @@ def pair_marginals(
     k: ArrayLike,
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Array:
     """Probabilities that the random k-subset contains both i and j.
@@ -693,7 +645,8 @@ def pair_marginals(
     Returns
     -------
     array, (..., n, n)
-        ``P[..., i, j]``, with the marginals on the diagonal; the batch comes first.
+        ``P[..., i, j]``, with the marginals on the diagonal: the batch comes first,
+        and i and j count the entries of a row as in `Linearization.jacobian`.
 
     Raises
     ------
@@ -715,4 +668,4 @@ def pair_marginals(
     out = sure[:, :, None] * sure[:, None]
     for part, block in _blocks(rows, temperature):
         out[part] = block.pairs()
-    return out.reshape(*rows.batch_shape, *out.shape[1:])
+    return out.reshape(*rows.batch, *out.shape[1:])

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import WHOLE, Array, Rows, divide, row_dot
 from .._namespace import choose
+from .._rows import WHOLE, Array, Rows, divide, row_dot
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
@@ -105,18 +105,37 @@ class _Block:
     def solve(self) -> tuple[Any, Any]:
         """Anchors and offsets; p gets the shares."""
         scheme, p = self.scheme, self.p
-        found = self._from_sample() if self.single and self.n >= _LONG_ROW else None
-        if found is not None:
-            return found
-        first_only = self.one and not self.zero
-        self.pair = order_pair(self.x, self.k, p, first_only)
-        self.anchor = scheme.anchor(*self.pair)
-        few = self._top() if self.single else None
-        d = divide(np.subtract(self.x, column(self.anchor, self.x), out=p), self.tau)
+        t = self._from_sample() if self.single and self.n >= _LONG_ROW else None
+        if t is None:
+            self._order(p)
+            self.anchor = scheme.anchor(*self.pair)
+            t = self._anchored()
+        if scheme.edge:
+            # Many small shares, each with the rounding of a long way to the anchor.
+            eps = np.finfo(p.dtype).eps
+            off = abs(np.add.reduce(p, axis=-1) - self.k) > 16 * eps * self.k
+            if off.any():
+                edge = (self.anchor + self.tau * t).astype(p.dtype)
+                self._order(p)
+                self.anchor = choose(off, edge, self.anchor)
+                t = self._anchored()
+        return self.anchor, scheme.offset(t)
+
+    def _order(self, out: Array) -> None:
+        """Find the K-th and the J-th largest, which a curve that is never 0 needs not.
+
+        `out` gets each row in another order.
+        """
+        self.pair = order_pair(self.x, self.k, out, self.one and not self.zero)
+
+    def _anchored(self) -> Any:
+        """t of the rows counted from their anchors; p gets the shares."""
+        scheme, few = self.scheme, self._top() if self.single else None
+        d = np.subtract(self.x, column(self.anchor, self.x), out=self.p)
+        d = divide(d, self.tau)
         t, settled = self._start(d)
         narrow = self._inner(d, settled) if self.single and few is None else None
-        v = scheme.prepare(d)
-        sums = _Sums(scheme, v)
+        sums = _Sums(scheme, scheme.prepare(d))
         if few is not None:
             m, *others = sums(t := np.float64(scheme.place(0.0)))
             narrow = _Narrowed(_Sums(scheme, few), [m - few.size, *others])
@@ -125,7 +144,7 @@ class _Block:
         elif not settled:
             t = _search(narrow or sums, self.k, t, self._bracket)
         sums.select(t)
-        return self.anchor, scheme.offset(t)
+        return t
 
     def _start(self, d: Array) -> tuple[Any, Any]:
         """An offset to start from, and whether it is the threshold.
@@ -195,8 +214,8 @@ class _Block:
         others = np.count_nonzero(d >= above) * np.array(one, np.float64)
         return _Narrowed(_Sums(self.scheme, self.scheme.prepare(d[near])), others)
 
-    def _from_sample(self) -> tuple[Any, Any] | None:
-        """`solve` for a long row of scores that lie near each other, else None.
+    def _from_sample(self) -> Any:
+        """`_anchored` for a long row of scores that lie near each other, else None.
 
         The k-th score takes longer than a pass, and all it serves for is to count from
         it: the threshold may be log(n) temperatures away, or as far as the support is
@@ -223,9 +242,10 @@ class _Block:
             return None
         t = scheme.place(np.float64(-scheme.curve.centre))
         t = scheme.start(sample, budget, t)
+        t = _search_one(_Sums(scheme, scheme.prepare(sample.copy())), budget, t, None)
         d = divide(np.subtract(x, self.anchor, out=self.p), self.tau)
         sums = _Sums(scheme, scheme.prepare(d))
-        t = _search(sums, k, t, None)
+        t = _search_one(sums, k, t, None)
         offset, width = scheme.offset(t), high - low
         if not abs(offset) <= min(math.log(n), 1 + width):
             return None
@@ -234,7 +254,7 @@ class _Block:
         if width < math.inf and np.count_nonzero(inner) == 0:
             return None
         sums.select(t)
-        return self.anchor, offset
+        return t
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
@@ -285,60 +305,70 @@ def order_pair(
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
-def _search(
-    sums: _Sums | _Narrowed, k: Any, t: Any, bracket: Any, settled: Any = False
-) -> Any:
+def _search(sums: _Sums, k: Any, t: Any, bracket: Any, settled: Any = False) -> Any:
     """The t of every row of a block, or of one, from where to start.
 
     Without `bracket`, a function, t is NaN where one is needed.
     """
-    single = not isinstance(t, np.ndarray)
-    if single:
-        done: Any = settled
-    else:
-        found, row = t, np.arange(len(t))
-        done = np.zeros(len(t), bool) | settled
-    far = t * 0 + np.inf
-    at = root.Search(t, -far, far, far, far)
-    bounds = None
+    if not isinstance(t, np.ndarray):
+        return _search_one(sums, k, t, bracket)
+    found, row, done = t, np.arange(len(t)), np.zeros(len(t), bool) | settled
+    far = np.full(len(t), np.inf)
+    at, bounds = root.Search(t, -far, far, far, far), None
     for count in range(root.LIMIT):
         moments = sums(at.t)
         excess, step = sums.scheme.advance(at.t, k, moments)
-        last = sums.last(at.t, step, k, moments)
-        if single and last:
-            return step
+        last, size = sums.last(at.t, step, k, moments)
         at = root.narrow(at, excess)
-        wide = at.high - at.low == np.inf
-        ask = ~((at.low < step) & (step < at.high)) | (abs(step - at.t) > _FAR)
-        ask = wide & ~last & (ask | (count > root.PATIENCE))
-        if ask if single else (ask & ~done).any():
-            if bracket is None:
-                return np.nan
+        ask = _asks(at, step, count) & ~(done | last)
+        if ask.any():
             bounds = bracket() if bounds is None else bounds
-            least, most = bounds if single else (end[row] for end in bounds)
-            low = choose(ask, np.fmax(at.low, least), at.low)
-            at = at._replace(low=low, high=choose(ask, np.fmin(at.high, most), at.high))
+            low = np.where(ask, np.fmax(at.low, bounds[0][row]), at.low)
+            high = np.where(ask, np.fmin(at.high, bounds[1][row]), at.high)
+            at = at._replace(low=low, high=high)
         new, halve = root.decide(at, excess, step, count)
-        ends_here = halve & (16 * abs(new.t - at.t) <= sums.size(at.t, k))
-        if single:
-            if ends_here:
-                return new.t
-            at = new
-            continue
         t = np.where(done, at.t, np.where(last, step, new.t))
-        done |= last | ends_here
+        done |= last | (halve & (16 * abs(new.t - at.t) <= size))
         at = new._replace(t=t)
         if 2 * np.count_nonzero(done) >= len(done):
             found[row] = t
             if done.all():
-                return found
+                break
             # Rows that are done would only cost time.
             row, k, sums = row[~done], k[~done], sums.some(~done)
             at = root.Search(*(field[~done] for field in at))
             done = done[~done]
-    if not single:
-        found[row] = at.t
-    return at.t if single else found
+    return found
+
+
+def _search_one(sums: _Sums, k: Any, t: Any, bracket: Any) -> Any:
+    """`_search` for one row, whose numbers are not worth an array."""
+    at = root.Search(t, -np.inf, np.inf)
+    for count in range(root.LIMIT):
+        moments = sums(at.t)
+        excess, step = sums.scheme.advance(at.t, k, moments)
+        last, size = sums.last(at.t, step, k, moments)
+        if last:
+            return step
+        at = root.narrow(at, excess)
+        if _asks(at, step, count):
+            if bracket is None:
+                return np.nan
+            low, high = bracket()
+            at = at._replace(low=max(at.low, low), high=min(at.high, high))
+        new, halve = root.decide(at, excess, step, count)
+        if halve and 16 * abs(new.t - at.t) <= size:
+            return new.t
+        at = new
+    return at.t
+
+
+def _asks(at: root.Search, step: Any, count: int) -> Any:
+    """Whether a bracket is needed: a step is long, leads out, or is late."""
+    taken = (at.low < step) & (step < at.high) & (abs(step - at.t) <= _FAR)
+    if count <= root.PATIENCE:
+        return ~taken & (at.high - at.low == np.inf)
+    return at.high - at.low == np.inf
 
 
 class _Sums:
@@ -366,30 +396,30 @@ class _Sums:
         for part in self.parts:
             self.scheme.select(part, t)
 
-    def size(self, t: Any, k: Any) -> Any:
-        """The step from t that is the last one."""
-        return self.scheme.tiny * (np.minimum(k, 1) + abs(t))
-
-    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> Any:
+    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         """Whether a step is the last: it is small, or exact and passes no entry.
 
-        One that passes a jump of the slope is not: a slope that is many times as steep
-        there would have asked for as much less.  The rounding of a step that leads to a
-        much smaller number would be felt there.
+        And what is small: for the threshold, and for the sum.  A small step that passes a jump of the slope is not the
+        last: a slope that is many times as steep there would have asked for as much
+        less.  The rounding of a step that leads to a much smaller number would be felt
+        there.
         """
         scheme, move = self.scheme, abs(step - t)
-        near = move <= self.size(t, k)
-        if not (scheme.exact or scheme.counted):
-            return near
-        sure = near & (16 * move <= self.size(t, k)) if scheme.counted else near
+        unit = np.minimum(k, 1) if self.v.ndim > 1 else min(k, 1)
+        if scheme.edge:  # else W is at most k
+            unit = np.minimum(unit, k / moments[3])
+        size = scheme.tiny * (unit + abs(t))
+        near = move <= size
+        if not scheme.exact and not scheme.counted:
+            return near, size
+        sure = near & (16 * move <= size) if scheme.counted else near
         ask = near & ~sure
-        if scheme.exact:
-            steady = abs(t) <= 2 * (np.minimum(k, 1) + abs(step))
-            steady = steady & (move < 1) & (move * moments[3] < _CROSSED)
-            ask = ask | steady & ~near
-        if np.any(ask):
+        if scheme.exact and not (scheme.light and self.v.ndim > 1):
+            steady = (move < 1) & (move * moments[3] < _CROSSED)
+            ask = ask | (steady & ~near & (abs(t) <= 2 * (unit + abs(step))))
+        if ask.any():
             ask = ask & (self.count(step) == moments[0])
-        return sure | ask
+        return sure | ask, size
 
     def count(self, t: Any) -> Any:
         """The first of the moments alone, of an exact or counted scheme."""

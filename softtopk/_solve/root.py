@@ -1,8 +1,8 @@
 r"""The threshold from sums over a row alone, for every curve and array library.
 
 A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
-sums over each row: m entries above the curve's pivot, P the shares of the others, C
-what the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side
+sums over each row: m entries with shares above 1/2, P the shares of the others, C what
+the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side
 of the root t is, and the curve proposes a step.  The search takes it where it stays
 inside the bracket, and halves the bracket where it does not or where, after a few
 passes, neither the bracket nor the excess has halved: so it ends whatever the curve.
@@ -90,7 +90,7 @@ def narrow(search: Search, excess: Any) -> Search:
     """The bracket after a pass: shares that sum to too much ask for a higher t."""
     low = choose(excess >= 0, search.t, search.low)
     high = choose(excess <= 0, search.t, search.high)
-    return search._replace(low=low, high=high)
+    return Search(search.t, low, high, search.excess, search.width)
 
 
 def decide(
@@ -99,13 +99,14 @@ def decide(
     """The next search, and where it halves the bracket instead of a step.
 
     Steps may shrink an excess e-fold for as long as the floats reach: after some more
-    passes the bracket itself must halve.
+    passes the bracket itself must halve, every other time.
     """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
-    slow = (2 * size > before) | (count > 4 * PATIENCE)
-    slow = slow & (2 * room > width) & (count > PATIENCE)
-    halve = slow | ~((low < proposal) & (proposal < high))
+    halve = ~((low < proposal) & (proposal < high))
+    if not isinstance(count, int) or count > PATIENCE:
+        slow = (2 * size > before) | ((count > 4 * PATIENCE) & (count % 2 == 0))
+        halve = halve | (slow & (2 * room > width) & (count > PATIENCE))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
     return Search(t, low, high, size, room), halve
 
@@ -124,14 +125,20 @@ def moments(x: Any, n: Any) -> Moments:
     return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d / n, axis=-1)))
 
 
-def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any]:
-    """m, P, C and W of each row of distances, ``(..., n) -> (...)``."""
+def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
+    """m, P, C, W and S of each row of distances, ``(..., n) -> (...)``.
+
+    S sums the shares below 1 for a curve whose step asks for it, and is P for others.
+    """
     xp = namespace(u)
     p, q, w = curve.value(u), curve.complement(u), curve.slope(u)
-    high = p > q if curve.pivot is None else u > curve.pivot
+    high = p > q
     parts = (xp.where(high, 0, p), xp.where(high, q, 0), xp.where(xp.isfinite(u), w, 0))
     P, C, W = (xp.sum(part, axis=-1) for part in parts)
-    return xp.sum(high, axis=-1), P, C, W
+    S = P
+    if curve.needs_sum:
+        S = xp.sum(xp.where(u <= curve.support[1], p, 0), axis=-1)
+    return xp.sum(high, axis=-1), P, C, W, S
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
@@ -160,6 +167,7 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
     above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
+    slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
     one, rest = k.without(0), k.rest
     first = curve.inverse(xp.where(one < 1, one, q))
     first = xp.where(one < 1, first, curve.support[1])
@@ -180,18 +188,17 @@ def advance(
     """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
-    step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
+    step is rounding too.  For a curve that reaches 0 or 1 what is summed may vanish:
     there an excess of a fraction of eps is rounding.
     """
-    m, P, C, W = row
+    m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
     t, eps = search.t, xp.finfo(P.dtype).eps
     scale = xp.minimum(xp.clip(k.without(0), None, 1), k.rest)
-    room = k.without(m)
-    excess, noise = (P - C) - room, eps * (P + C)
-    floor = eps / 16 * scale if _ends(curve) else 0 * noise
+    excess, noise = (P - C) - k.without(m), eps * (P + C)
+    floor = eps / 16 * scale if any(map(math.isfinite, curve.support)) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
-    proposal = t + xp.where(excess == 0, 0, curve.step(room, 0, P, C, W))
+    proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
     found, _ = decide(narrow(search, excess), excess, proposal, count)
     size = abs(found.t - t) / scale
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
@@ -199,7 +206,8 @@ def advance(
     t = xp.where(done, t, found.t)
     b, rest = rebase(a, t, tau)
     shift = t - rest
-    low, high = found.low - shift, found.high - shift
+    slack = 2 * eps * abs(shift)  # for the rounding of a shift that is long
+    low, high = found.low - shift - slack, found.high - shift + slack
     return State(b, found._replace(t=rest, low=low, high=high), done)
 
 

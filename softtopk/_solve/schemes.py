@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import WHOLE, Array, row_dot
+from .._rows import WHOLE, Array, row_dot
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
-# m, P, C and W: one number for each row, or one number.
+# m, P, C and W (and P for S): one number for each row, or one number.
 Moments = tuple[Any, Any, Any, Any]
 
 # exp of a larger argument, or products of a few of them, would leave the range.
@@ -32,18 +32,24 @@ class Scheme:
 
     Attributes
     ----------
+    edge : bool
+        Whether t stands for where shares start, so that an anchor there serves them.
     free : bool
         Whether any number near the threshold serves as the anchor.
     exact : bool
         Whether a step is exact while m does not change.
+    light : bool
+        Whether its moments cost no more than a count, for many rows.
     counted : bool
         Whether a small step may leave much, since the slope jumps where m changes.
     tolerance : (float, float)
         The step that is the last one, in float64 and in float32.
     """
 
+    edge = False
     free = True
     exact = False
+    light = False
     counted = False
     tolerance = (2.0**-49, 2.0**-20)
     origin = 0.0  # where t is counted from
@@ -96,8 +102,9 @@ class Scheme:
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t."""
-        m, P, C, _ = moments
-        return P - C - (k - m), t + self.curve.step(k, *moments)
+        m, P, C, W = moments
+        excess = P - C - (k - m)
+        return excess, t + self.curve.step(excess, P, C, W, P)
 
     def select(self, v: Array, t: Any) -> None:
         """Put p = f(d - offset(t)) in the place of v = prepare(d)."""
@@ -110,6 +117,7 @@ class _Exp(Scheme):
     # u rise to it and stop when m repeats.  Counted from elsewhere than the K-th score,
     # t may be so low that m >= k: then the step is no number, and the search halves.
     exact = True
+    light = True
     # A step is 0 once m repeats, and one that is not may leave more than its size.
     tolerance = (2.0**-52, 2.0**-23)
 
@@ -211,6 +219,7 @@ class _Sigmoid(Scheme):
 class _Clip(Scheme):
     # Between two breakpoints the excess is linear in t.  m counts the entries past
     # either end of the slope; P sums the shares below 1, and the ones stand for C.
+    edge = True
     exact = True
     counted = True
 
@@ -245,6 +254,7 @@ class _Clip(Scheme):
 
 class _Triangular(Scheme):
     # With z = d - t, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
+    edge = True
     free = False
     origin = -1.0
 
@@ -271,11 +281,15 @@ class _Triangular(Scheme):
 
 
 class _Entmax(Scheme):
+    edge = True
     counted = True
 
     def __init__(self, curve: Entmax, size: int, dtype: Any) -> None:
         super().__init__(curve, size, dtype)
         self.b, self.origin = curve.b, curve.support[0]
+
+    def quantile(self, k: Any, n: int) -> Any:
+        return -np.expm1(self.b * np.log(k / n)) / self.b
 
     def moments(self, v: Array, t: Any) -> Moments:
         base, low = self._base(v, t, self.room(v)[0]), self.room(v)[1]
@@ -310,6 +324,8 @@ class _FlatEntmax(_Entmax):
     exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The anchor is the K-th score,
     whose share is not small: t is, and its rounding goes into every share.
     """
+
+    edge = False
 
     def anchor(self, upper: Any, lower: Any) -> Any:
         return upper

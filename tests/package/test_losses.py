@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softtopk import curves, soft_topk, threshold, top_k_sum
-from softtopk.linearize import linearize
+from softtopk import curves, linearize, soft_topk, threshold, top_k_sum
 from softtopk.losses import (
     am_softmax_loss,
     cross_entropy,
@@ -573,3 +572,9 @@ def test_the_potential_stands_the_ends_of_the_range(curve):
         row = np.array([1.0, 0.5, -2.0, 0.0])
         wide = potential(scale * row, k, curve, temperature=scale)
         assert wide == scale * potential(row, k, curve)
+
+
+def test_no_loss_is_minus_zero():
+    for loss in (cross_entropy, entmax_loss, sparsemax_loss):
+        value = loss([800.0, 0.0], 0)
+        assert value == 0 and not np.signbit(value)

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from mpmath import mp, mpf
 
 import softtopk as stk
-from softtopk._arrays import as_rows
+from softtopk._rows import as_rows
 from softtopk._solve import root
 from softtopk._solve.numpy import _Narrowed, _Sums, bracket, order_pair, solve
 from softtopk._solve.schemes import scheme_of
@@ -893,7 +893,6 @@ def test_masked_entries_have_no_derivative():
         (([np.nan, 1], 1), {}, ValueError, "x must be finite or -inf .* got nan"),
         (([np.inf, 1], 1), {}, ValueError, "x must be finite or -inf .* got inf"),
         (([], 0), {}, ValueError, r"x must have at least one entry .* shape \(0,\)"),
-        ((1.0, 1), {}, ValueError, "x must have at least one axis, got a scalar"),
         ((["a"], 1), {}, TypeError, "x must hold real numbers .* got dtype <U1"),
         (([1j], 1), {}, TypeError, "x must hold real numbers .* complex128"),
         (([1, 2], 3), {}, ValueError, r"k must lie in \[0, 2\].* got 3.0"),
@@ -917,7 +916,7 @@ def test_masked_entries_have_no_derivative():
         (([1, 2], 1), {"temperature": np.inf}, ValueError, "temperature .* got inf"),
         (([1, 2], 1), {"temperature": "1"}, TypeError, "temperature must .* got '1'"),
         (([1, 2], 1), {"axis": 1}, ValueError, r"axis must lie in \[-1, 0\] .* got 1"),
-        (([1, 2], 1), {"axis": 0.0}, TypeError, "axis must be an integer, got 0.0"),
+        (([1, 2], 1), {"axis": 0.0}, TypeError, "axis must be an integer.* got 0.0"),
         (([1, 2], 1), {"where": [1, 0]}, TypeError, "where must be boolean, got .*int"),
         (([1, 2], 1), {"where": [True] * 3}, ValueError, "where must broadcast to"),
         (([1, 2], 2), {"where": [True, False]}, ValueError, r"k must lie in \[0, 1\]"),

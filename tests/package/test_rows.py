@@ -8,23 +8,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from softtopk._arrays import LINE, WHOLE, as_real, as_rows, check_temperature, row_dot
+from softtopk._rows import (
+    LINE,
+    WHOLE,
+    as_real,
+    as_rows,
+    check_temperature,
+    kth_largest,
+    real_number,
+    row_dot,
+)
 
 finite = st.floats(-1e6, 1e6)
 
 
 @given(data=st.data())
 def test_expand_undoes_the_layout(data):
-    shape = data.draw(array_shapes(max_dims=4, max_side=4))
+    shape = data.draw(array_shapes(min_dims=0, max_dims=4, max_side=4))
     x = data.draw(arrays(float, shape, elements=finite))
-    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    one = st.integers(-len(shape), len(shape) - 1) if shape else st.just(-1)
+    several = st.lists(st.sampled_from(range(len(shape))), unique=True).map(tuple)
+    axis = data.draw(one | (several if shape else st.just(())) | st.none())
     rows = as_rows(x, axis=axis)
-    assert rows.x.shape == (x.size // shape[axis], shape[axis])
+    n = np.ones(shape).sum(axis=axis).flat[0]
+    assert rows.x.shape == (x.size // n, n)
     assert rows.x.flags.c_contiguous
     np.testing.assert_array_equal(rows.expand(rows.x), x)
     np.testing.assert_array_equal(rows.gather(x, "x"), rows.x)
     sums = rows.reduce(rows.x.sum(axis=-1))
     np.testing.assert_allclose(sums, x.sum(axis=axis), rtol=1e-12, atol=1e-6)
+    assert np.shape(sums) == rows.batch
     np.testing.assert_array_equal(rows.gather_reduced(sums, "x"), np.ravel(sums))
 
 
@@ -80,9 +93,24 @@ def test_types(given_type, kept):
         ([1j], {}, TypeError, "x must hold real numbers .* dtype complex128"),
         ([None], {}, TypeError, "x must hold real numbers .* dtype object"),
         (np.ones(2, np.longdouble), {}, TypeError, "at most 64 bits, got dtype"),
-        (1.0, {}, ValueError, "scores must have at least one axis"),
         (np.ones((2, 0)), {}, ValueError, r"scores must have at least .* \(2, 0\)"),
-        ([1], {"axis": True}, TypeError, "axis must be an integer, got True"),
+        ([1], {"axis": True}, TypeError, "axis must be an integer, a .* got True"),
+        ([1], {"axis": [0]}, TypeError, r"axis must be .* a tuple of .* got \[0\]"),
+        ([1], {"axis": (0, 0.0)}, TypeError, r"axis must be .* got \(0, 0.0\)"),
+        (
+            [[1]],
+            {"axis": (1, -1)},
+            ValueError,
+            r"must not .* twice, got \(1, -1\)",
+        ),
+        (
+            [[1]],
+            {"axis": (0, 2)},
+            ValueError,
+            r"axis must lie in \[-2, 1\] .*0, 2\)",
+        ),
+        (1.0, {"axis": 1}, ValueError, r"axis must lie in \[-1, 0\] .* 0 axes, got 1"),
+        (np.ones((2, 0)), {"axis": None}, ValueError, "scores must have .* axis None"),
         ([1], {"axis": -2}, ValueError, r"axis must lie in \[-1, 0\] .* got -2"),
         ([1.0, np.nan], {}, ValueError, "scores must be finite or -inf .* got nan"),
         ([1.0], {"k": 0.5, "integer_k": True}, ValueError, "k must be a whole .* 0.5"),
@@ -97,6 +125,56 @@ def test_errors_name_the_argument(x, options, error, message):
     message = message.replace("x must hold", "scores must hold")
     with pytest.raises(error, match=message):
         as_rows(x, name="scores", **options)
+
+
+def test_a_row_over_several_axes_is_in_c_order():
+    x = np.arange(24.0).reshape(2, 3, 4)
+    expected = np.moveaxis(x, 1, 0).reshape(3, 8)
+    for axis in [(0, 2), (2, 0), (-1, 0), (-3, -1)]:
+        np.testing.assert_array_equal(as_rows(x, axis=axis).x, expected)
+    np.testing.assert_array_equal(as_rows(x, axis=None).x, x.reshape(1, 24))
+    np.testing.assert_array_equal(as_rows(x, axis=()).x, x.reshape(24, 1))
+    rows = as_rows(x, [[1], [2]], axis=(0, 2))  # two budgets for each of three rows
+    assert rows.batch == (2, 3)
+    assert rows.shape == (2, 2, 3, 4)
+    np.testing.assert_array_equal(rows.expand(rows.x), [x, x])
+
+
+@pytest.mark.parametrize("axis", [-1, 0, None, ()])
+def test_a_scalar_is_one_row_of_one_entry(axis):
+    rows = as_rows(3.0, 0.5, axis=axis)
+    assert rows.x.tolist() == [[3.0]]
+    assert rows.expand(rows.x).shape == rows.reduce(rows.k).shape == ()
+    assert as_rows(3.0, [0, 1], axis=axis).shape == (2,)
+
+
+@given(data=st.data())
+def test_the_kth_largest_of_each_row(data):
+    shape = (data.draw(st.integers(0, 3)), data.draw(st.integers(1, 5)))
+    x = data.draw(arrays(float, shape, elements=st.integers(-3, 3).map(float)))
+    k = data.draw(arrays(float, shape[:1], elements=st.floats(0, shape[1])))
+    expected = [
+        sorted(row)[-max(1, int(np.ceil(m)))] for row, m in zip(x, k, strict=True)
+    ]
+    assert kth_largest(x, k).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "error", "message"),
+    [
+        ("1", {}, TypeError, "c must be one real number, got '1'"),
+        ([1.0], {}, TypeError, r"c must be one real number, got \[1.0\]"),
+        (True, {}, TypeError, "c must be one real number, got True"),
+        (-np.inf, {}, ValueError, "c must be finite, got -inf"),
+        (np.nan, {"least": 1}, ValueError, "c must be finite and at least 1, got nan"),
+        (0.5, {"least": 1}, ValueError, "c must be finite and at least 1, got 0.5"),
+        (0, {"above": 0}, ValueError, "c must be finite and above 0, got 0.0"),
+    ],
+)
+def test_one_real_number(value, bounds, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        real_number(value, "c", **bounds)
+    assert real_number(np.float32(1), "c", **bounds) == 1
 
 
 @pytest.mark.parametrize("value", [0, -1.0, np.nan, np.inf])

@@ -1,35 +1,38 @@
-r"""The derivative of an operator at a point, as a linear map.
+r"""Operators with a derivative: one body gives the value and, when asked, the map.
 
 At scores :math:`x` an operator :math:`T` has the Jacobian :math:`J_{ij}=\partial
 T_i/\partial x_j`.  A `Linearization` holds the value :math:`T(x)` and applies the map
 without forming it: :math:`\mathrm{jvp}(t)=Jt` pushes a change of the scores forward,
 :math:`\mathrm{vjp}(g)=J^\top g` pulls a gradient back.
 
-An operator registers its rule with `differentiable`; this module knows no operator.
-Derived in the chapter *selection/derivatives*.
+The body of an operator returns its value and a function that builds the
+`Linearization` from what the body has computed; `operator` makes the public function of
+it, which returns the value alone.  This module knows no operator.  Derived in the
+chapter *selection/derivatives*.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows
+from ._rows import Array, Rows, divide, row_dot
 
-Operator = TypeVar("Operator", bound=Callable[..., Any])
-
-_RULES: dict[Callable[..., Any], Callable[..., Linearization]] = {}
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Linearization:
     """An operator's value at a point and its derivative there.
 
-    Obtained from `linearize`; a rule builds it from maps between rows.
+    Obtained from `linearize`; an operator builds it from maps between rows.
 
     Attributes
     ----------
@@ -43,7 +46,7 @@ class Linearization:
     -----
     Two kinds of operator exist: those with one result per score (`soft_topk`), and
     those with one number per row (`threshold`), whose results lack the operator's
-    axis.  Where `k` has axes that `x` lacks, `x` is used for several rows; `vjp` then
+    axes.  Where `k` has axes that `x` lacks, `x` is used for several rows; `vjp` then
     sums their contributions.
     """
 
@@ -53,6 +56,64 @@ class Linearization:
     pull: Callable[[Array], Array]
     reduces: bool = False
     dk: Any = None
+
+    @classmethod
+    def symmetric(
+        cls,
+        value: Array,
+        rows: Rows,
+        root: Array,
+        tau: float,
+        *,
+        times: int = 1,
+        shares: Array | None = None,
+        dk: Any = None,
+    ) -> Linearization:
+        r"""The map :math:`(\operatorname{diag}w-ww^\top/W)/\tau`, W the sum of w.
+
+        Parameters
+        ----------
+        value : array
+        rows : Rows
+        root : (R, n) array
+            w is its power `times`: that may leave the range where no product does.
+        tau : float
+        times : int
+        shares : (R, n) array, optional
+            w / W, if known.
+        dk : array, optional
+        """
+        if shares is None:
+            shares = (root / root.max(axis=-1, keepdims=True)) ** times
+            shares /= shares.sum(axis=-1, keepdims=True)
+        pivot = shares.argmax(axis=-1)[:, None]
+
+        def product(t: Array) -> Array:
+            # Centred where most of the weight is, constants cancel exactly.
+            with np.errstate(all="ignore"):
+                centre = np.take_along_axis(t, pivot, axis=-1)
+                t = np.subtract(t, centre, dtype=root.dtype)
+                t -= row_dot(shares, t)[:, None]
+                for _ in range(times):
+                    t *= root
+                return divide(t, tau).astype(rows.x.dtype, copy=False)
+
+        return cls(value, rows, product, product, dk=dk)
+
+    @classmethod
+    def gradient(
+        cls, value: Any, rows: Rows, gradient: Array, dk: Any = None
+    ) -> Linearization:
+        """The map of an operator with one number per row and this gradient (R, n)."""
+        gradient = gradient.astype(rows.x.dtype, copy=False)
+        return cls(
+            value,
+            rows,
+            lambda t: row_dot(gradient, t),
+            lambda g: gradient * g[:, None],
+            reduces=True,
+            dk=dk,
+        )
 
     def jvp(self, tangent: ArrayLike) -> Any:
         """``J t``: the change of the value along the change `tangent` of the scores.
@@ -94,8 +155,10 @@ class Linearization:
         -------
         array
             ``J[..., i, j]``, the derivative of result i by score j of the same row:
-            shape ``(..., n, n)`` with the batch first and the operator's axis moved
-            to the end.  For an operator with one number per row, ``(..., n)``.
+            shape ``(..., n, n)``, the batch first.  i and j count the entries of a row
+            in C order, as ``ravel`` of its axes in the order they have in `x` does,
+            in whatever order a tuple names them.  For an operator with one number per
+            row, ``(..., n)``.
         """
         n = self.rows.x.shape[1]
         columns = []
@@ -104,25 +167,30 @@ class Linearization:
             unit[:, j] = 1
             columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
-        return dense.reshape(self.rows.batch_shape + dense.shape[1:])
+        return dense.reshape(self.rows.batch + dense.shape[1:])
 
 
-def differentiable(
-    rule: Callable[..., Linearization],
-) -> Callable[[Operator], Operator]:
-    """Register `rule` as the derivative of the decorated operator.
+Derivative = Callable[[], Linearization]
+Differentiable = tuple[Value, Derivative]
+"""What the body of an operator returns: its value, and what builds its derivative."""
 
-    Parameters
-    ----------
-    rule : callable
-        Takes the operator's own arguments and returns a `Linearization`.
-    """
+_BODIES: dict[Callable[..., Any], Callable[..., Differentiable[Any]]] = {}
 
-    def register(operator: Operator) -> Operator:
-        _RULES[operator] = rule
-        return operator
 
-    return register
+def operator(
+    body: Callable[Arguments, Differentiable[Value]],
+) -> Callable[Arguments, Value]:
+    """The operator with this body: it returns the value, `linearize` the derivative."""
+
+    @functools.wraps(body)
+    def public(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+        return body(*args, **kwargs)[0]
+
+    value = get_args(get_type_hints(body)["return"])[0]
+    signature = inspect.signature(body).replace(return_annotation=value)
+    public.__signature__ = signature  # type: ignore[attr-defined]
+    _BODIES[public] = body
+    return public
 
 
 def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linearization:
@@ -144,7 +212,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     Raises
     ------
     TypeError
-        If the operator has no registered derivative.
+        If the operator has no derivative.
 
     Notes
     -----
@@ -166,13 +234,14 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     >>> lin.jacobian().shape
     (3, 3)
     """
-    rule = _RULES.get(operator)
-    if rule is None:
-        known = ", ".join(sorted(op.__name__ for op in _RULES))
+    body = _BODIES.get(operator)
+    if body is None:
+        known = ", ".join(sorted(op.__name__ for op in _BODIES))
         raise TypeError(
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
-    return rule(*args, **kwargs)
+    _, derivative = body(*args, **kwargs)
+    return derivative()
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:

@@ -1,33 +1,51 @@
 """The Linearization of an operator, whatever the operator."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import softtopk as stk
-from softtopk._arrays import as_rows
-from softtopk.linearize import Linearization, differentiable
+from softtopk._operator import Differentiable, Linearization, operator
+from softtopk._rows import Array, as_rows
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4))
 
 
-def square_rule(x, axis=-1):
+BUILT = []
+
+
+@operator
+def square(x, axis: int = -1) -> Differentiable[Array]:
     """x_i times the sum of its row, an operator with an unsymmetric Jacobian."""
     rows = as_rows(x, axis=axis)
     total = rows.x.sum(axis=-1, keepdims=True)
-    return Linearization(
-        rows.expand(rows.x * total),
-        rows,
-        lambda t: t * total + rows.x * t.sum(axis=-1, keepdims=True),
-        lambda g: g * total + (g * rows.x).sum(axis=-1, keepdims=True),
-    )
+    value = rows.expand(rows.x * total)
+
+    def derivative():
+        BUILT.append(x)
+        return Linearization(
+            value,
+            rows,
+            lambda t: t * total + rows.x * t.sum(axis=-1, keepdims=True),
+            lambda g: g * total + (g * rows.x).sum(axis=-1, keepdims=True),
+        )
+
+    return value, derivative
 
 
-@differentiable(square_rule)
-def square(x, axis=-1):
-    return square_rule(x, axis).value
+def test_an_operator_keeps_its_name_and_signature_and_returns_the_value_alone():
+    BUILT.clear()
+    assert square([1.0, 2.0, 4.0]).tolist() == [7, 14, 28]
+    assert not BUILT
+    assert square.__name__ == "square"
+    assert square.__doc__.startswith("x_i times")
+    signature = inspect.signature(square)
+    assert list(signature.parameters) == ["x", "axis"]
+    assert signature.return_annotation == Array
 
 
-def test_a_registered_operator_is_linearized():
+def test_one_body_gives_value_and_derivative():
     lin = stk.linearize(square, [1.0, 2.0, 4.0])
     assert lin.value.tolist() == [7, 14, 28]
     assert lin.dk is None

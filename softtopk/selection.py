@@ -14,10 +14,9 @@ With :math:`w_i=f'((x_i-\lambda)/\tau)` and :math:`W=\sum_i w_i`,
             =\frac1\tau\Bigl(w_i\delta_{ij}-\frac{w_iw_j}{W}\Bigr),\quad
           \frac{\partial p_i}{\partial k}=\frac{w_i}{W}.
 
-The solver keeps :math:`\lambda=a+\tau t` as an anchor a among the scores and an
-offset t, so that an offset common to all scores costs no accuracy.  It brackets t by
-order statistics, lets the curve propose steps, and bisects when a step leaves the
-bracket.  Derived in *selection/threshold* and *selection/derivatives*.
+The solver (`softtopk._solve`) keeps :math:`\lambda=a+\tau t` as an anchor a and an
+offset t, so that an offset common to all scores costs no accuracy.  Derived in
+*selection/threshold*, *computing/threshold* and *selection/derivatives*.
 """
 
 from __future__ import annotations
@@ -27,52 +26,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Rows, as_rows, check_temperature, divide, row_dot
+from ._operator import Differentiable, Linearization, operator
+from ._rows import Array, Axis, Rows, as_rows, check_temperature, divide
 from ._solve import Solution, solve
 from .curves import Curve, resolve
-from .linearize import Linearization, differentiable
+
+__all__ = ["soft_topk", "threshold"]
 
 
-def soft_topk_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `soft_topk`."""
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-        w, shares = _slopes(curve, rows, found, tau)
-    pivot = shares.argmax(axis=-1)[:, None]
-
-    def product(t: Array) -> Array:
-        # Centred where most of the weight is, constants cancel exactly.
-        with np.errstate(all="ignore"):
-            t = t - np.take_along_axis(t, pivot, axis=-1)
-            t -= row_dot(shares, t)[:, None]
-            t *= w
-            return divide(t, tau)
-
-    return Linearization(
-        rows.expand(found.p), rows, product, product, dk=rows.expand(shares)
-    )
-
-
-@differentiable(soft_topk_rule)
+@operator
 def soft_topk(
     x: ArrayLike,
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Array:
+) -> Differentiable[Array]:
     r"""Smooth top-k selection: shares in [0, 1] that sum to k.
 
     Parameters
@@ -88,8 +59,8 @@ def soft_topk(
         `softtopk.curves`, or one of your own.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k`.
-    axis : int
-        The axis along which the shares sum to k.
+    axis : int, tuple of int, or None
+        The axis along which the shares sum to k; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
 
@@ -114,7 +85,10 @@ def soft_topk(
     O(n) per row: one selection of the k-th largest score (of a sample, in a long row),
     one pass of the curve's function, and a few evaluations.  The absolute error of p is
     a few eps, at any scale and offset of the scores; shares below 1e-300 (float32:
-    1e-34) are not resolved.
+    1e-34) are not resolved.  Equal scores of a row get equal shares, and a larger score
+    never a smaller share by more than one unit in the last place: NumPy's exponential
+    is not monotone to the last bit on every processor (it matters in float32, for
+    scores that are neighbours).
 
     References
     ----------
@@ -134,46 +108,29 @@ def soft_topk(
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
     with np.errstate(all="ignore"):
-        return rows.expand(solve(curve, rows, tau).p)
-
-
-def threshold_rule(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: int = -1,
-    where: ArrayLike | None = None,
-) -> Linearization:
-    """The derivative of `threshold`."""
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
-        w, shares = _slopes(curve, rows, found, tau)
-        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-        dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
-    return Linearization(
-        rows.reduce(value),
-        rows,
-        lambda t: row_dot(shares, t),
-        lambda g: shares * g[:, None],
-        reduces=True,
-        dk=rows.reduce(dk),
-    )
+    value = rows.expand(found.p)
+
+    def derivative() -> Linearization:
+        with np.errstate(all="ignore"):
+            w, shares = _slopes(curve, rows, found, tau)
+        return Linearization.symmetric(
+            value, rows, w, tau, shares=shares, dk=rows.expand(shares)
+        )
+
+    return value, derivative
 
 
-@differentiable(threshold_rule)
+@operator
 def threshold(
     x: ArrayLike,
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: ArrayLike | None = None,
-) -> Any:
+) -> Differentiable[Any]:
     r"""The threshold :math:`\lambda` of `soft_topk`, in the units of the scores.
 
     Parameters
@@ -216,8 +173,16 @@ def threshold(
     rows = as_rows(x, k, axis=axis, where=where)
     with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
-        value = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-    return rows.reduce(value)
+        lam = (found.anchor + tau * found.offset).astype(rows.x.dtype)
+    value = rows.reduce(lam)
+
+    def derivative() -> Linearization:
+        with np.errstate(all="ignore"):
+            w, shares = _slopes(curve, rows, found, tau)
+            dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
+        return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
+
+    return value, derivative
 
 
 def _slopes(

@@ -1,0 +1,445 @@
+r"""Checks of the arguments that every operator shares, and the rows it works on.
+
+An operator of this package maps each *row* of scores, a vector :math:`x\in
+\mathbb{R}^n` with a budget :math:`k`, to a vector or to a number.  An array of any
+shape holds one row along the operator's axes for every index of its other axes; the
+entries of a row are in C order, those along the last axis next to each other, and the
+order in which a tuple names the axes does not matter.  Here such an array becomes a
+C-contiguous matrix of shape ``(R, n)``, and results go back into the shape that the
+caller expects.
+
+An entry that `where` leaves out is the score :math:`-\infty`: it gets no mass, and a
+row with it has the same solution as the row without it.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Axis = int | tuple[int, ...] | None
+
+LINE = 320
+"""The most products to sum in one go."""
+
+WHOLE = 10000
+"""The same where rounding does not matter."""
+
+_NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
+_NONE = np.empty(0)
+
+
+class Rows(NamedTuple):
+    """Checked scores as rows, with what it takes to go back to the caller's shape.
+
+    Attributes
+    ----------
+    x : (R, n) array, float32 or float64, read-only
+        The scores, -inf where `where` leaves an entry out.
+    k : (R,) float64 array
+        The budget of each row; empty when the operator has none.
+    finite : (R,) int array
+        The finite entries of each row.
+    shape : tuple of int
+        Shape of a result with one entry per score.
+    batch : tuple of int
+        Shape of a result with one entry per row.
+    axes : tuple of int
+        The operator's axes, counted from the end (negative) and ascending.
+    input_shape : tuple of int
+        Shape of the scores as given; differs from `shape` if there are more budgets
+        than rows were given.
+    """
+
+    x: Array
+    k: Array
+    finite: Array
+    shape: tuple[int, ...]
+    batch: tuple[int, ...]
+    axes: tuple[int, ...]
+    input_shape: tuple[int, ...]
+
+    def expand(self, rows: Array) -> Array:
+        """Put ``(R, n)`` rows into the shape of the scores."""
+        if self.axes == (-1,):
+            return rows.reshape(self.shape)
+        sizes = [self.shape[axis] for axis in self.axes]
+        out = rows.reshape((*self.batch, *sizes))
+        return np.moveaxis(out, range(-len(sizes), 0), self.axes)
+
+    def reduce(self, column: Array) -> Any:
+        """Put ``(R,)`` numbers into the shape of the scores without the axes."""
+        return column.reshape(self.batch)[()]
+
+    def flatten(self, array: ArrayLike, name: str) -> Array:
+        """Rows ``(R, n)`` of an array that has, or broadcasts to, `shape`."""
+        values = _broadcast(as_real(array, name), self.shape, name)
+        return _axes_last(values, self.axes).reshape(self.x.shape)
+
+    def gather(self, array: ArrayLike, name: str) -> Array:
+        """The same in the type of the scores."""
+        return self.flatten(array, name).astype(self.x.dtype, copy=False)
+
+    def gather_reduced(self, array: ArrayLike, name: str) -> Array:
+        """One number for each row of an array that broadcasts to `batch`."""
+        values = _broadcast(as_real(array, name), self.batch, name)
+        return values.reshape(self.x.shape[:1]).astype(self.x.dtype, copy=False)
+
+    def repeat(self, values: Array, name: str, of: str = "x") -> tuple[Rows, Array]:
+        """The rows and a value for each, both repeated as their broadcast needs."""
+        if values.ndim == 0:
+            return self, _filled(self.x.shape[:1], values, values.dtype)
+        try:
+            batch = np.broadcast_shapes(self.batch, values.shape)
+        except ValueError:
+            raise ValueError(
+                f"{name} must broadcast against {of} without its axis, "
+                f"shape {self.batch}, got shape {values.shape}"
+            ) from None
+        column = np.broadcast_to(values, batch).reshape(-1)
+        if batch == self.batch:
+            return self, column
+        n = self.x.shape[1]
+        x = np.broadcast_to(self.x.reshape(*self.batch, n), (*batch, n))
+        finite = np.broadcast_to(self.finite.reshape(self.batch), batch).reshape(-1)
+        sizes = [self.shape[axis] for axis in self.axes]
+        rows = self._replace(
+            x=_read_only(x.reshape(-1, n)),
+            finite=finite,
+            shape=_with(batch, self.axes, sizes),
+            batch=batch,
+        )
+        return rows, column
+
+
+def as_real(array: ArrayLike, name: str) -> Array:
+    """A real array as float32 or float64, copied only if its type must change.
+
+    float32 and float64 stay; float16 becomes float32; integers and booleans become
+    float64.
+
+    Raises
+    ------
+    TypeError
+        If the values are not real numbers of at most 64 bits.
+    """
+    values = np.asarray(array)
+    if values is not array and hasattr(array, "mask") and hasattr(array, "filled"):
+        raise TypeError(
+            f"{name} must not be a masked array, whose mask would be lost: give its "
+            "data, and what takes part by `where`"
+        )
+    if values.dtype == np.float64 or values.dtype == np.float32:
+        return values
+    if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
+        return values.astype(np.float32)  # half precision, or another byte order
+    if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8:
+        return values.astype(np.float64)
+    raise TypeError(
+        f"{name} must hold real numbers of at most 64 bits, got dtype {values.dtype}"
+    )
+
+
+def as_rows(
+    x: ArrayLike,
+    k: ArrayLike = _NO_BUDGET,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    integer_k: bool = False,
+    name: str = "x",
+) -> Rows:
+    """Check scores, budget, axis and mask, and lay the scores out as rows.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores; finite or -inf.  NaN is allowed only where `where` is False.  A scalar
+        is one row of one entry.
+    k : array_like, optional
+        Budget, 0 <= k <= the number of finite entries of its row.  It broadcasts
+        against `x` without `axis`; axes that only `k` has come first in the result.
+    axis : int, tuple of int, or None
+        The axes that hold a row, all of them if None.
+    where : array_like of bool, optional
+        Entries that take part; broadcasts against `x`.
+    integer_k : bool
+        Whether the budget must be a whole number.
+    name : str
+        What an error message calls `x`.
+
+    Raises
+    ------
+    TypeError
+        If `x` or `k` is not real, `where` not boolean, or `axis` of another type.
+    ValueError
+        If `axis` is out of range, empty or named twice, `x` holds NaN or +inf, `k` is
+        out of range, or shapes do not broadcast.  The message names the argument.
+    """
+    scores = as_real(x, name)
+    shape = scores.shape
+    axes = _check_axis(axis, scores.ndim, name)
+    batch, n = without(shape, axes), math.prod([shape[axis] for axis in axes])
+    if n == 0:
+        raise ValueError(
+            f"{name} must have at least one entry along axis {axis}, got shape {shape}"
+        )
+    if where is not None:
+        mask = np.asarray(where)
+        if mask.dtype != np.bool_:
+            raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
+        mask = _broadcast(mask, shape, "where")
+        scores = np.where(mask, scores, scores.dtype.type(-np.inf))
+    flat = _read_only(_axes_last(scores, axes).reshape(math.prod(batch), n))
+    count = _count_finite(flat, name)
+    rows = Rows(flat, _NONE, count, shape, batch, axes, shape)
+    if k is _NO_BUDGET:
+        return rows
+    rows, budget = rows.repeat(_check_k(k, integer_k), "k", name)
+    _check_budget(budget, rows.finite, name)
+    return rows._replace(k=budget)
+
+
+def finite_rows(
+    x: ArrayLike, axis: Axis, where: ArrayLike | None, name: str = "x"
+) -> Rows:
+    """Rows without a budget, with at least one finite entry each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `as_rows`, and if a row has no finite entry.
+    """
+    rows = as_rows(x, axis=axis, where=where, name=name)
+    if np.count_nonzero(rows.finite) < rows.finite.size:
+        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
+    return rows
+
+
+def truncated_rows(
+    x: ArrayLike, k: ArrayLike, axis: Axis, where: ArrayLike | None
+) -> Rows:
+    """Rows with a whole budget k >= 1 each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `as_rows`, and if a budget is 0.
+    """
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    if (rows.k == 0).any():
+        raise ValueError("k must be at least 1, got 0")
+    return rows
+
+
+def kth_largest(x: Array, k: Array) -> Array:
+    """The ceil(k)-th largest entry of each row, the largest where k = 0."""
+    place = x.shape[1] - np.maximum(np.ceil(k).astype(np.intp), 1)
+    if place.size and (place == place[0]).all():
+        return np.partition(x, place[0], axis=-1)[:, place[0]]
+    return np.take_along_axis(np.sort(x, axis=-1), place[:, None], axis=-1)[:, 0]
+
+
+def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
+    """The inner product of each pair of rows, ``(..., n) x (..., n) -> (...)``.
+
+    Rows of more than `most` entries are cut in lines, whose sums are added in pairs.
+    BLAS adds to 32 sums or fewer in turn, and n / 32 roundings all go the same way if
+    entries repeat.  It also starts threads above `WHOLE`, at more cost than gain.
+    """
+    n = a.shape[-1]
+    if n <= most:
+        return a.dot(b) if a.ndim == 1 else np.vecdot(a, b)
+    length = _line(n)
+    full = n - n % length
+    split = (*a.shape[:-1], full // length, length)
+    lines = np.vecdot(a[..., :full].reshape(split), b[..., :full].reshape(split))
+    head = np.add.reduce(lines, axis=-1)
+    return head if full == n else head + np.vecdot(a[..., full:], b[..., full:])
+
+
+@lru_cache(maxsize=256)
+def _line(n: int) -> int:
+    """The length of the lines of a row: it should divide n and have a rest of 32s.
+
+    What BLAS leaves over of a line, up to 31 products, it adds one after the other.
+    """
+    return next((i for i in range(LINE, 127, -1) if n % i == 0 and i % 32 <= 8), 256)
+
+
+def divide(values: Array, tau: float) -> Array:
+    """values / tau in place, also where tau leaves the range of their type."""
+    if tau == 1:
+        return values
+    info = np.finfo(values.dtype)
+    wide = np.float64 if not info.tiny <= tau <= info.max else values.dtype
+    return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
+
+
+def real_number(
+    value: Any, name: str, *, least: float = -math.inf, above: float = -math.inf
+) -> float:
+    """One finite number within its bounds, as a Python float.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not; the message names the argument and what is allowed.
+    """
+    given = np.asarray(value)
+    if given.ndim or given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be one real number, got {reprlib.repr(value)}")
+    number = float(given)
+    if math.isfinite(number) and number >= least and number > above:
+        return number
+    bound = f" and at least {least:g}" if least > -math.inf else ""
+    bound += f" and above {above:g}" if above > -math.inf else ""
+    raise ValueError(f"{name} must be finite{bound}, got {number}")
+
+
+def real_numbers(values: ArrayLike, name: str) -> Array:
+    """A number or an array of them as float64, whatever they are.
+
+    Raises
+    ------
+    TypeError
+        If they are not real.
+    """
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} must be a real number or an array of them, "
+            f"got {reprlib.repr(values)}"
+        )
+    return given.astype(np.float64)
+
+
+def check_temperature(temperature: float) -> float:
+    """A temperature, finite and above 0, as a Python float."""
+    return real_number(temperature, "temperature", above=0)
+
+
+def _check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
+    """The axes counted from the end, ascending; none for a scalar."""
+    if axis is None:
+        return tuple(range(-ndim, 0))
+    if type(axis) is int and -ndim <= axis < 0:  # most calls, quickly
+        return (axis,)
+    given = axis if isinstance(axis, tuple) else (axis,)
+    most = max(ndim, 1)  # a scalar is an array of one entry
+    axes = []
+    for i in given:
+        if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
+            raise TypeError(
+                f"axis must be an integer, a tuple of integers or None, got {axis!r}"
+            )
+        if not -most <= i < most:
+            raise ValueError(
+                f"axis must lie in [{-most}, {most - 1}] for {name} with {ndim} axes, "
+                f"got {axis}"
+            )
+        axes.append(int(i) if i < 0 else int(i) - most)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis must not name an axis of {name} twice, got {axis}")
+    return tuple(sorted(axes)) if ndim else ()
+
+
+def _check_k(k: ArrayLike, integer_k: bool) -> Array:
+    budget = real_numbers(k, "k")
+    if integer_k and np.any(budget != np.floor(budget)):
+        bad = budget[budget != np.floor(budget)].flat[0]
+        raise ValueError(f"k must be a whole number, got {bad}")
+    return budget
+
+
+def _check_budget(budget: Array, count: Array, name: str) -> None:
+    if len(budget) == 1 and 0 <= budget[0] <= count[0]:  # quicker than arrays
+        return
+    fits = (budget >= 0) & (budget <= count)
+    if np.count_nonzero(fits) < fits.size:
+        i = int(fits.argmin())
+        raise ValueError(
+            f"k must lie in [0, {count[i]}], where {count[i]} is the number of finite "
+            f"entries of {name} in the row, got {budget[i]}"
+        )
+
+
+def _count_finite(rows: Array, name: str) -> Array:
+    """Finite entries of each row; an error unless the others are all -inf."""
+    if _all_finite(rows.reshape(-1)):
+        return _filled(rows.shape[:1], rows.shape[1], np.intp)
+    finite = np.isfinite(rows)
+    bad = ~finite & (rows != -np.inf)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite or -inf wherever it takes part, "
+            f"got {float(rows[bad][0])}"
+        )
+    return finite.sum(axis=-1)
+
+
+def _all_finite(values: Array) -> bool:
+    """Whether a vector is finite; some of it at a time, without fresh memory."""
+    mask = np.empty(1 << 16, bool)
+    for i in range(0, values.size, mask.size):
+        part = values[i : i + mask.size]
+        finite = np.isfinite(part, out=mask[: part.size])
+        if np.count_nonzero(finite) < part.size:  # quicker than all()
+            return False
+    return True
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+    """np.full, in a fraction of its time for a small array."""
+    out: Array = np.empty(shape, dtype)
+    out.fill(value)
+    return out
+
+
+def _read_only(rows: Array) -> Array:
+    """A C-contiguous view, or a copy, that cannot be written to."""
+    rows = np.ascontiguousarray(rows).view()
+    rows.flags.writeable = False
+    return rows
+
+
+def _broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:
+    if array.shape == shape:
+        return array
+    try:
+        return np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must broadcast to shape {shape}, got shape {array.shape}"
+        ) from None
+
+
+def _axes_last(array: Array, axes: tuple[int, ...]) -> Array:
+    """A view with the (negative) axes at the end, in their order."""
+    if axes == (-1,):
+        return array
+    return np.moveaxis(array, axes, range(-len(axes), 0))
+
+
+def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its (negative) axes."""
+    if axes == (-1,):
+        return shape[:-1]
+    return tuple(size for i, size in enumerate(shape, -len(shape)) if i not in axes)
+
+
+def _with(
+    batch: tuple[int, ...], axes: tuple[int, ...], sizes: Sequence[int]
+) -> tuple[int, ...]:
+    """The inverse of `without`, for ascending axes of these sizes."""
+    shape = list(batch)
+    for axis, size in zip(axes, sizes, strict=True):
+        shape.insert(len(batch) + len(axes) + axis, size)
+    return tuple(shape)
