@@ -25,13 +25,13 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, check_temperature
+from ._rows import Array, check_temperature
 from ._solve import root
 from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]
 
-_PART = 1 << 18
+_PART = 1 << 16
 """Entries of a chunk that are calculated with at a time."""
 
 
@@ -205,7 +205,7 @@ def _chunk_moments(x: Array) -> Array:
 
 
 def _sums(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
-    """(..., n) to (..., 4): the sums of a chunk."""
+    """(..., n) to (..., 5): the sums of a chunk."""
     total: Any = 0
     for _, u in _parts(x, a, t, tau):
         total = total + np.stack(root.sums(curve, u), axis=-1)
@@ -249,7 +249,7 @@ def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
         with np.errstate(all="ignore"):
             return measure(x, *columns, *rest)[..., None, :]
 
-    size = {"_chunk_moments": 6, "_sums": 4, "_gap": 3}[measure.__name__]
+    size = {"_chunk_moments": 6, "_sums": 5, "_gap": 3}[measure.__name__]
     chunks = (*x.chunks[:-1], (1,) * len(x.chunks[-1]), (size,))
     out = da.map_blocks(
         measured,

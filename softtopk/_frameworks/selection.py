@@ -38,7 +38,7 @@ def solved(
     NaN.
     """
     if plain:
-        a, t = root.solve(curve, x, k, tau)
+        a, t = root.solve(curve, x, k, tau, plain)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & (k.part >= 0)
