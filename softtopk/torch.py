@@ -28,6 +28,7 @@ from ._frameworks import operators as _operators
 from ._frameworks import selection
 from ._frameworks.rows import verify
 from ._namespace import register
+from ._solve.schemes import scheme_of
 
 _PASSES = 4
 """Passes between two looks at an accelerator, each of which waits for it."""
@@ -186,14 +187,11 @@ class _Torch:
     def select(
         curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
     ) -> Any:
-        plain = False
-        if _Torch.looks(x, check):
-            with torch.no_grad():
-                plain = verify(_Torch, x, selection.budget(x, whole, part), tau)
         if torch.compiler.is_compiling():
-            return _Select.apply(curve, plain, x, whole, part, tau)
+            return _Select.apply(curve, x, whole, part, tau)
         _one_forward_mode()
-        return _EagerSelect.apply(curve, plain, x, whole, part, tau)
+        call = _Call(curve, _Torch.looks(x, check), x.device.type == "cpu")
+        return _EagerSelect.apply(call, x, whole, part, tau)
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -248,14 +246,14 @@ class _Select(Function):
 
     @staticmethod
     def forward(
-        curve: Any, plain: bool, x: Any, whole: Any, part: Any, tau: Any
+        curve: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        k = selection.budget(x, whole, part)
-        return selection.solved(curve, x, k, tau, plain)
+        return selection.solved(curve, x, selection.budget(x, whole, part), tau, False)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.curve, ctx.plain, x, _, _, tau = inputs
+        ctx.curve, x, _, _, tau = inputs
+        ctx.plain = False
         _, a, t = output
         ctx.mark_non_differentiable(a)
         ctx.save_for_backward(x, a, t, tau)
@@ -263,42 +261,78 @@ class _Select(Function):
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
         gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, gt)
-        return None, None, gx, None, gk, gtau
+        return None, gx, None, gk, gtau
 
     @staticmethod
-    def vmap(
-        info: Any, places: Any, curve: Any, plain: bool, *given: Any
-    ) -> tuple[Any, Any]:
-        x, *rest = (
-            v.expand(info.batch_size, *v.shape) if place is None else v.movedim(place, 0)
-            for v, place in zip(given, places[2:], strict=True)
-        )
-        batch = x.shape[:-1]
-        rest = [
-            v.reshape(v.shape + (1,) * (len(batch) - v.ndim)).expand(batch) for v in rest
-        ]
-        kind = _Select if torch.compiler.is_compiling() else _EagerSelect
-        return kind.apply(curve, plain, x, *rest), (0, 0, 0)
+    def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = _batched(info, places[1:], given)
+        kind = _EagerSelect if isinstance(curve, _Call) else _Select
+        return kind.apply(curve, x, *_as_rows_of(x[..., 0], rest)), (0, 0, 0)
+
+
+class _Call:
+    """A curve, whether to look at values, and whether a look found no special row."""
+
+    def __init__(self, curve: Any, look: bool, on_cpu: bool) -> None:
+        self.curve, self.look, self.plain = curve, look, False
+        self.quick = on_cpu and scheme_of(curve) is not None
 
 
 class _EagerSelect(_Select):
-    """Also in forward mode, which torch.compile does not trace."""
+    """With a look at the values, the quick search of NumPy on the CPU, and forward mode.
+
+    torch.compile traces neither.
+    """
+
+    @staticmethod
+    def forward(
+        call: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        if call.look and type(x) is torch.Tensor and call.quick and not tau.ndim:
+            given = (v.numpy() for v in (x, whole, part))
+            found, call.plain = selection.on_numpy(call.curve, *given, float(tau))
+            p, a, t = map(torch.from_numpy, found)
+            return p, a, t
+        k = selection.budget(x, whole, part)
+        if call.look:
+            call.plain = verify(_Torch, x, k, tau)
+        return selection.solved(call.curve, x, k, tau, call.plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _Select.setup_context(ctx, inputs, output)
-        _, a, t = output
-        ctx.save_for_forward(inputs[2], a, t, inputs[5])
+        call, *rest = inputs
+        _Select.setup_context(ctx, (call.curve, *rest), output)
+        ctx.plain = call.plain
+        ctx.set_materialize_grads(False)
+        ctx.save_for_forward(rest[0], *output[1:], rest[3])
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
-        x, a, t, tau = ctx.saved_tensors
-        dx, _, dk, dtau = tangents[2:]
-        dx = torch.zeros_like(x) if dx is None else dx
-        dk = torch.zeros_like(t) if dk is None else dk
-        dtau = torch.zeros_like(tau) if dtau is None else dtau
-        dp, dt = selection.push(ctx.curve, (x, a, t, tau), ctx.plain, dx, dk, dtau)
+        x, a, t, tau = at = ctx.saved_tensors
+        moves = zip((x, t, tau), (tangents[1], *tangents[3:]), strict=True)
+        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
         return dp, None, dt
+
+
+def _batched(info: Any, places: Any, given: Any) -> list[Any]:
+    """Arguments of a vectorised function with the batch first."""
+    return [
+        v
+        if v is None
+        else v.expand(info.batch_size, *v.shape)
+        if place is None
+        else v.movedim(place, 0)
+        for v, place in zip(given, places, strict=True)
+    ]
+
+
+def _as_rows_of(like: Any, given: list[Any]) -> list[Any]:
+    """Numbers of a batch as numbers a row."""
+    return [
+        v.reshape(v.shape + (1,) * (like.ndim - v.ndim)).expand(like.shape)
+        for v in given
+    ]
 
 
 class _Attach(Function):
@@ -329,18 +363,9 @@ class _Attach(Function):
 
     @staticmethod
     def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
-        batched = [
-            v
-            if v is None
-            else v.expand(info.batch_size, *v.shape)
-            if place is None
-            else v.movedim(place, 0)
-            for v, place in zip(given, places, strict=True)
-        ]
-        value, tau = batched[0], batched[3]
-        if tau is not None:
-            tau = tau.reshape(tau.shape + (1,) * (value.ndim - tau.ndim))
-            batched[3] = tau.expand(value.shape)
+        batched = _batched(info, places, given)
+        if batched[3] is not None:
+            batched[3] = _as_rows_of(batched[0], [batched[3]])[0]
         kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
         return kind.apply(*batched), 0
 

@@ -18,8 +18,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._namespace import namespace
+from .._rows import Rows, check_budget, count_finite
 from .._solve import root
+from .._solve import solve as quickly
 from ..curves import Curve
 
 
@@ -59,6 +63,26 @@ def solved(
     takes_part = (x > -math.inf) | (t != t)[..., None]
     rest = xp.where(takes_part, all_or_none, 0)
     return xp.where(at.on, curve.value(at.u), rest), a, t
+
+
+def on_numpy(
+    curve: Curve, x: Any, whole: Any, part: Any, tau: float
+) -> tuple[tuple[Any, Any, Any], bool]:
+    """`solved` by what is quick on NumPy, and whether the rows are plain.
+
+    Raises as the core does.
+    """
+    batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    k = (whole + part.astype(np.float64)).reshape(-1)
+    n = count_finite(flat, "x")
+    check_budget(k, n, "x")
+    rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
+    with np.errstate(all="ignore"):
+        found = quickly(curve, rows, tau)
+    plain = n.min(initial=flat.shape[1]) == flat.shape[1]
+    plain = bool(plain and np.isfinite(found.offset).all())
+    a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
+    return (found.p.reshape(x.shape), a, t), plain
 
 
 class View(NamedTuple):
@@ -137,6 +161,8 @@ def pull(
     curve: Curve, at: tuple[Any, ...], plain: bool, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
+    if gp is None and gt is None:
+        return None, None, None
     xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, *at, plain)
     tau, gx, gk = at[3], 0, 0
     if gp is not None:
