@@ -7,12 +7,12 @@
 >>> round(float(p.sum().compute()), 6)
 1000.0
 
-The threshold takes a round over the chunks for extremes, mean and deviation, and then a
-round a pass of the search, mostly four or five in all.  `persist` scores that would
-otherwise be loaded or calculated anew in each.  Every round is an ordinary `compute`: the
-progress bar is ``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.  Few
-large chunks are best: scheduling one takes milliseconds, calculating with it some ten
-nanoseconds an entry.
+The threshold takes a round over the chunks for extremes, mean and deviation, and then
+a round a pass of the search, mostly four or five in all.  `persist` scores that would
+otherwise be loaded or calculated anew in each.  Every round is an ordinary `compute`:
+the progress bar is ``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.
+Few large chunks are best: scheduling one takes milliseconds, calculating with it some
+ten nanoseconds an entry.
 """
 
 from __future__ import annotations
@@ -76,7 +76,11 @@ def soft_topk(
     -----
     The threshold is computed before this returns, the shares when they are asked for.
     """
-    rows, curve, tau = _rows(x, axis, where), resolve(curve), check_temperature(temperature)
+    rows, curve, tau = (
+        _rows(x, axis, where),
+        resolve(curve),
+        check_temperature(temperature),
+    )
     a, t = _solve(rows, k, curve, tau)
     kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
 
@@ -130,9 +134,13 @@ def _rows(x: Any, axis: int, where: Any) -> Any:
     if x.dtype.kind not in "biuf":
         raise TypeError(f"x must hold real numbers, got dtype {x.dtype}")
     if x.ndim == 0 or x.shape[axis] == 0:
-        raise ValueError(f"x must have at least one entry along its axis, got {x.shape}")
+        raise ValueError(
+            f"x must have at least one entry along its axis, got {x.shape}"
+        )
     if where is not None:
-        x = da.where(where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf)
+        x = da.where(
+            where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf
+        )
     return da.moveaxis(x, axis, -1)
 
 
@@ -163,7 +171,14 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
             break
         row = _gathered(x, _sums, at.anchor, at.search.t, curve, tau)
         with np.errstate(all="ignore"):
-            at = root.advance(curve, budget, tau, tuple(np.moveaxis(row.sum(axis=-2), -1, 0)), at, count)
+            at = root.advance(
+                curve,
+                budget,
+                tau,
+                tuple(np.moveaxis(row.sum(axis=-2), -1, 0)),
+                at,
+                count,
+            )
     a, t = at.anchor, at.search.t
     if math.isfinite(curve.support[0]) and math.isfinite(curve.support[1]):
         row = _gathered(x, _gap, a, t, curve, tau)

@@ -6,10 +6,10 @@ r"""The operators on JAX arrays, with derivatives of any order by x, k and tempe
 >>> jax.hessian(f)(jax.numpy.array([3.0, 1.0, 0.0, 0.0])).shape
 (4, 4)
 
-`jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while loop
-over sums along the axis, and scores divided over devices stay where they are.  Outside of
-transformations values on the CPU are checked, as the core does it; within them a row out
-of range is NaN.
+`jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while
+loop over sums along the axis, and scores divided over devices stay where they are.
+Outside of transformations values on the CPU are checked, as the core does it; within
+them a row out of range is NaN.  Nothing here has been run on an accelerator.
 """
 
 from __future__ import annotations
@@ -43,13 +43,19 @@ _log1p.defjvps(lambda dx, _, x: dx / (1 + x))
 class _Jax:
     """What the operators ask of an array library."""
 
-    abs, atan2, arccos, ceil, clip = jnp.abs, jnp.arctan2, jnp.arccos, jnp.ceil, jnp.clip
+    abs, atan2, arccos, ceil, clip = (
+        jnp.abs,
+        jnp.arctan2,
+        jnp.arccos,
+        jnp.ceil,
+        jnp.clip,
+    )
     cos, exp, expm1, finfo, floor = jnp.cos, jnp.exp, jnp.expm1, jnp.finfo, jnp.floor
     hypot, isfinite, log = jnp.hypot, jnp.isfinite, jnp.log
     maximum, minimum, moveaxis = jnp.maximum, jnp.minimum, jnp.moveaxis
     ones_like, zeros_like, full_like = jnp.ones_like, jnp.zeros_like, jnp.full_like
     remainder, reshape, sigmoid = jnp.remainder, jnp.reshape, jax.nn.sigmoid
-    sin, sqrt, where, bool = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
+    sin, sqrt, where, bool_ = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
     broadcast_shapes = jnp.broadcast_shapes
     broadcast_to, softmax = jnp.broadcast_to, jax.nn.softmax
@@ -165,9 +171,7 @@ register(jax.Array, _Jax)
 def _select(
     curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
-    return selection.solved(
-        curve, x, selection.budget(x, whole, part), tau, plain
-    )
+    return selection.solved(curve, x, selection.budget(x, whole, part), tau, plain)
 
 
 @_select.defjvp

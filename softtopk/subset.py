@@ -418,9 +418,7 @@ def _paired(values: Array, fill: float = 0.0) -> Array:
     return values.reshape(2, -1, width)
 
 
-def _plan(
-    total: Any, square: Any, k: Any, count: Any, eps: float
-) -> tuple[Any, Any]:
+def _plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
     """N and M of each row from sum v and sum v^2, with any array library."""
     xp = namespace(total)
     bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)

@@ -1,4 +1,4 @@
-r"""The operators on PyTorch tensors, with derivatives of any order by x, k, temperature.
+r"""The operators on PyTorch tensors, with derivatives by x, k and temperature.
 
 >>> import torch
 >>> import softtopk.torch as stk
@@ -7,9 +7,9 @@ r"""The operators on PyTorch tensors, with derivatives of any order by x, k, tem
 >>> x.grad.shape
 torch.Size([4])
 
-Backward and double backward, `torch.func` (grad, vmap, jvp, hessian) and
-``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is taken
-too.  Eager tensors on the CPU are checked, as the core does it; compiled or on an
+Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
+``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
+taken too.  Eager tensors on the CPU are checked, as the core does it; compiled or on an
 accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
 """
 
@@ -60,7 +60,7 @@ class _Torch:
     )
     remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
     sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
-    bool, broadcast_to = torch.bool, torch.broadcast_to
+    bool_, broadcast_to = torch.bool, torch.broadcast_to
     broadcast_shapes = torch.broadcast_shapes
 
     @staticmethod
@@ -279,7 +279,7 @@ class _Call:
 
 
 class _EagerSelect(_Select):
-    """With a look at the values, the quick search of NumPy on the CPU, and forward mode.
+    """With a look at the values, NumPy's quick search on the CPU, and forward mode.
 
     torch.compile traces neither.
     """
@@ -289,8 +289,9 @@ class _EagerSelect(_Select):
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         if call.look and type(x) is torch.Tensor and call.quick and not tau.ndim:
-            given = (v.numpy() for v in (x, whole, part))
-            found, call.plain = selection.on_numpy(call.curve, *given, float(tau))
+            found, call.plain = selection.on_numpy(
+                call.curve, x.numpy(), whole.numpy(), part.numpy(), float(tau)
+            )
             p, a, t = map(torch.from_numpy, found)
             return p, a, t
         k = selection.budget(x, whole, part)
@@ -308,8 +309,8 @@ class _EagerSelect(_Select):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
-        x, a, t, tau = at = ctx.saved_tensors
-        moves = zip((x, t, tau), (tangents[1], *tangents[3:]), strict=True)
+        at = ctx.saved_tensors
+        moves = zip((at[0], at[2], at[3]), (tangents[1], *tangents[3:]), strict=True)
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
         dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
         return dp, None, dt

@@ -1,7 +1,7 @@
 """The losses over the namespace: a value, and the derivatives that it is given.
 
-The gradient of every loss is shares minus target, and the shares have derivatives of any
-order; so a loss needs no differentiation of its own, and none happens.
+The gradient of every loss is shares minus target, and the shares have derivatives of
+any order; so a loss needs no differentiation of its own, and none happens.
 """
 
 from __future__ import annotations
@@ -303,13 +303,11 @@ def _solved(
 ) -> tuple[Any, Any, Any, View]:
     """p, a, t, and where the entries stand, without a derivative."""
     p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check)
-    at = view(*map(xp.detach, (rows.x, a, t, rows.tau)), plain=False)
-    return p, a, t, at
+    x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
+    return p, a, t, view(x, anchor, offset, tau, plain=False)
 
 
-def _log_loss(
-    xp: Any, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None
-) -> Any:
+def _log_loss(xp: Any, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None) -> Any:
     """-log of the target's share of the (weighted) exponentials of z / tau.
 
     It is what the target lacks to the largest score plus log(1 + r), r what the others

@@ -37,7 +37,7 @@ def adopt(
         text = text.replace("axis :", "dim :").replace("axis, where", "dim, where")
         text = text.replace("`axis`", "`dim`")
     bound.__doc__, bound.__module__ = text, module
-    del bound.__wrapped__  # type: ignore[attr-defined]
+    del bound.__wrapped__
     bound.__signature__ = given.replace(parameters=names)  # type: ignore[attr-defined]
     return bound
 
@@ -286,7 +286,9 @@ def top_k_sum(
     _look(xp, rows, check)
     weight = _hard(xp, rows, k)
     used = xp.where(weight > 0, rows.x, 0 * weight)
-    return rows.reduce(xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1))
+    return rows.reduce(
+        xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
+    )
 
 
 def grad_topk(
@@ -299,7 +301,7 @@ def grad_topk(
     where: Any = None,
     check: bool | None = None,
 ) -> Any:
-    """Marginals of the k-subset distribution (GradTopK), the gradient of `log_partition`.
+    """Marginals of the k-subset distribution, the gradient of `log_partition`.
 
     Parameters
     ----------
@@ -354,7 +356,14 @@ def log_partition(
 
 
 def _selected(
-    xp: Any, x: Any, k: Any, curve: Any, temperature: Any, axis: Any, where: Any, check: Any
+    xp: Any,
+    x: Any,
+    k: Any,
+    curve: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: Any,
 ) -> tuple[Rows, tuple[Any, Any, Any]]:
     rows = as_rows(xp, x, k, temperature, axis, where)
     found = xp.select(resolve(curve), rows.x, rows.whole, rows.part, rows.tau, check)

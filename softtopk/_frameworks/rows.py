@@ -77,7 +77,7 @@ def as_rows(
         )
     if where is not None:
         mask = xp.asarray(where, like=x)
-        if mask.dtype != xp.bool:
+        if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got {mask.dtype}")
         x = xp.where(_fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
     x = flat(xp, x, axes)

@@ -1,7 +1,7 @@
 r"""The shares and the threshold of a row, and their derivatives by x, k and tau.
 
-With :math:`u=(x-a)/\tau-t`, :math:`d=(x-a)/\tau`, the slopes :math:`w=f'(u)`, their sum W
-and their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
+With :math:`d=(x-a)/\tau`, :math:`u=d-t`, the slopes :math:`w=f'(u)`, their sum W and
+their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
 
 .. math:: dt=\sum_is_i\frac{dx_i-d_i\,d\tau}\tau-\frac{dk}W,\qquad
           dp_i=w_i\Bigl(\frac{dx_i-d_i\,d\tau}\tau-\sum_js_j\frac{dx_j-d_j\,d\tau}\tau
@@ -9,8 +9,8 @@ and their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
 
 The anchor a is a constant: :math:`\lambda=a+\tau t`.  The shares s come from the
 logarithms of the slopes, so that they exist where all slopes underflow.  `push` and
-`pull` are written in x, t and tau, so that their own derivatives are right too: the rule
-for t is applied again.  Derived in *selection/derivatives*.
+`pull` are written in x, t and tau, so that their own derivatives are right too: the
+rule for t is applied again.  Derived in *selection/derivatives*.
 """
 
 from __future__ import annotations
@@ -130,8 +130,9 @@ class Slopes(NamedTuple):
     d: Any
 
 
-def slopes(curve: Curve, x: Any, a: Any, t: Any, tau: Any, plain: bool) -> Slopes:
+def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     """The slopes of every entry at its row's threshold."""
+    x, a, t, tau = point
     xp, at = namespace(x), view(x, a, t, tau, plain)
     w = at.only(curve.slope(at.u))
     log = at.only(curve.log_slope(at.u), -math.inf)
@@ -148,7 +149,7 @@ def push(
     curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The changes of the shares and of t; `at` holds x, a, t and tau."""
-    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, *at, plain)
+    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
     tau = at[3]
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
@@ -163,7 +164,7 @@ def pull(
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None
-    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, *at, plain)
+    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
     tau, gx, gk = at[3], 0, 0
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)

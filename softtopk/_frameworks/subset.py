@@ -1,7 +1,7 @@
 r"""GradTopK from sums alone: the tilt, and the circle, as in `softtopk.subset`.
 
-The shift s comes from the search for the sigmoid's threshold at k - 1/2.  Any s gives
-the same marginals, so that s and the points of the circle are constants to a derivative:
+The shift s is the sigmoid's threshold at k - 1/2.  Any s gives the same
+marginals, so that s and the points of the circle are constants to a derivative:
 the marginals, and every derivative of theirs, follow from :math:`\pi=\sigma(x-s)` by
 plain differentiation.  An entry with :math:`\pi\ge1/2` enters the phase as
 :math:`t-\arg(\pi+(1-\pi)e^{it})`; the whole turns are counted in integers.
@@ -117,4 +117,3 @@ def partition(xp: Any, rows: Rows, law: Tilted) -> tuple[Any, Any]:
     spread = xp.sum(xp.where(top, (1 - law.p) * law.u, -law.p * law.u), axis=-1)
     entropy = xp.where(law.inner, spread + soft, 0)
     return xp.where(law.inner, value, flat), entropy
-
