@@ -93,3 +93,8 @@ class Jax:
 @pytest.fixture(params=[Torch, Jax], ids=lambda lib: lib.name)
 def lib(request):
     return request.param
+
+
+def pytest_configure(config):
+    # Of torch's own making, when forward mode or a compiler is first used.
+    config.addinivalue_line("filterwarnings", "default::DeprecationWarning:torch")
