@@ -11,7 +11,9 @@ The threshold takes a round over the chunks for extremes, mean and deviation, an
 a round a pass of the search, mostly four or five in all.  `persist` scores that would
 otherwise be loaded or calculated anew in each.  Every round is an ordinary `compute`:
 the progress bar is ``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.
-Few large chunks are best: scheduling one takes milliseconds, calculating with it some
+A scheduler may give a chunk to an idle worker if that seems quicker; with the setting
+``distributed.scheduler.work-stealing`` at False none ever moves.  Few large chunks are
+best: scheduling one takes milliseconds, calculating with it some
 ten nanoseconds an entry.
 """
 

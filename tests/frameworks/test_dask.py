@@ -2,6 +2,7 @@
 
 import os
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def test_no_chunk_moves_between_workers():
     """2e8 scores of float32: what workers send each other is at most a megabyte."""
     n, k = SCORES, SCORES // 1000
     with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None
         ) as cluster,

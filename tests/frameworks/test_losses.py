@@ -1,4 +1,4 @@
-"""GradTopK, the hard selection and the losses: values, and derivatives to second order."""
+"""GradTopK, the hard selection, the losses: values, derivatives to second order."""
 
 import numpy as np
 import oracle_subset

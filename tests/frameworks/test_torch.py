@@ -131,7 +131,6 @@ def test_a_divided_axis_needs_one_sum_over_the_devices_a_sum(tmp_path):
                 p = stk.soft_topk(divided, 20.5, curve)
             counts = {str(op): n for op, n in spy.get_comm_counts().items()}
             assert all("all_reduce" in op for op in counts), counts
-            error = (p.to_local() - x.chunk(2)[rank].new_tensor(0)).shape
             own = stk.soft_topk(x, 20.5, curve).chunk(2)[rank]
             assert (p.to_local() - own).abs().max() < 4e-15
             print(curve, sum(counts.values()))
@@ -139,8 +138,10 @@ def test_a_divided_axis_needs_one_sum_over_the_devices_a_sum(tmp_path):
     """
     runs = [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
-            + [str(rank), str(tmp_path / "store")],
+            [
+                *(sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)),
+                *(str(rank), str(tmp_path / "store")),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
