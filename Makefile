@@ -40,6 +40,7 @@ newest: ## instead of env: the newest releases that pyproject.toml allows, for o
 	@touch $(STAMP)
 
 book: $(STAMP) ## build the book into _build/html (a warning is an error)
+	$(BIN)/python tools/draw.py
 	$(BIN)/jupyter-book build . -W --keep-going -n
 	@echo "The book: _build/html/index.html"
 

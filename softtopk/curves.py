@@ -189,7 +189,7 @@ class _Exp(Curve):
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return -xp.expm1(xp.clip(t, None, 0))
+        return 0 - xp.expm1(xp.clip(t, None, 0))
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -445,7 +445,7 @@ class Entmax(Curve):
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return -xp.expm1(_log1m(xp, xp.clip(-self.b * t, 0, 1)) / self.b)
+        return 0 - xp.expm1(_log1m(xp, xp.clip(-self.b * t, 0, 1)) / self.b)
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")

@@ -1,7 +1,7 @@
 r"""The book's figure style and its recurring plots.
 
-Figures are PNG, drawn on an opaque white ground so that they read the same on the
-light and the dark theme, with labels large enough for a phone. Most colours are
+The notebooks store figures as PNG on an opaque white ground; the book draws them again
+as vector graphics with a light and a dark form. Labels are large enough for a phone. Most colours are
 of the Okabe-Ito set, which stays distinct under the common colour-vision deficiencies;
 curves also differ in line style, so colour is never the only cue.
 

@@ -1,10 +1,12 @@
 """Draw the picture of the landing page: hard top-k melts as the temperature rises.
 
-Usage: python tools/picture.py, which writes book/_static/melting.png.
+Usage: python tools/picture.py [TARGET], which writes book/_static/melting.png or, for
+``tools/draw.py``, an SVG elsewhere.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import matplotlib as mpl
@@ -24,7 +26,7 @@ K = 12
 TEMPERATURES = np.geomspace(0.02, 3, 28)
 
 
-def main() -> None:
+def main(target: Path) -> None:
     fig, ax = figures.figure(width=8, height=3.6)
     colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.92, TEMPERATURES.size))
     for temperature, colour in zip(TEMPERATURES[::-1], colours[::-1], strict=True):
@@ -46,9 +48,12 @@ def main() -> None:
     bar.set_label(r"temperature $\tau$")
     bar.set_ticks([0.02, 0.1, 0.5, 3], labels=["0.02", "0.1", "0.5", "3"])
     bar.minorticks_off()
-    fig.savefig(TARGET, dpi=150, metadata={"Software": None})
+    if target.suffix == ".svg":
+        fig.savefig(target, metadata={"Date": None})
+    else:
+        fig.savefig(target, dpi=150, metadata={"Software": None})
     plt.close(fig)
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)

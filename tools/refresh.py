@@ -14,7 +14,6 @@ that the claim, its check and the ledger cannot drift apart.
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import re
 import sys
@@ -29,6 +28,10 @@ from nbclient.exceptions import CellExecutionError
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "book"
+sys.path.append(str(BOOK / "_extensions"))
+
+from claims.cells import claimed, with_claims  # noqa: E402
+
 CLAIMS = BOOK / "claims.yml"
 SLOW = 4.0  # seconds; a slower cell is reported
 
@@ -45,23 +48,6 @@ ENVIRONMENT = {
         [*SIMD.get("found", []), *SIMD.get("not found", [])]
     ),
 }
-
-
-def claimed(source: str) -> list[str]:
-    """Ids of the claims that a cell checks, in order of appearance."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a cell with a magic checks no claim
-        return []
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return [
-        str(call.args[0].value)
-        for call in calls
-        if isinstance(call.func, ast.Attribute)
-        and call.func.attr == "claim"
-        and call.args
-        and isinstance(call.args[0], ast.Constant)
-    ]
 
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -83,10 +69,7 @@ def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         cell.metadata.pop("jp-MarkdownHeadingCollapsed", None)
         if cell.cell_type != "code":
             continue
-        tags = [t for t in cell.metadata.get("tags", []) if not t.startswith("claim-")]
-        tags += [f"claim-{claim}" for claim in claimed(cell.source)]
-        cell.metadata.pop("tags", None)
-        if tags:
+        if tags := with_claims(cell.metadata.pop("tags", []), cell.source):
             cell.metadata["tags"] = tags
         cell.outputs = merged(cell.outputs)
         for output in cell.outputs:

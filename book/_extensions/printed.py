@@ -6,6 +6,7 @@
 - A solution is a passage too: the box of the pages would not break within a cell.
 - Theorems and exercises have the numbers that they have on the pages.
 - A chapter's claims have the rows of the ledger, with the page of each check.
+- Of a cell that a page folds, a line stays, and the chapter says where the code is.
 - Where a page has a figure to move, the paper says where it is.
 
 The commands that it writes are defined in ``book/_latex/softtopk.sty``.
@@ -15,8 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from claims import ledger_cell, ledger_row
+from claims.directives import ledger_cell, ledger_row
 from docutils import nodes
+from folds import fold
 from sphinx.application import Sphinx
 from sphinx_exercise.nodes import solution_node, visit_solution_node
 from sphinx_proof.nodes import (
@@ -38,6 +40,7 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
     if app.builder.format != "latex":
         return
     app.config.numfig_secnum_depth = 2  # the theorems have their numbers by now
+    _leave_code_out(app, doctree)
     for container in list(doctree.findall(nodes.container)):
         if container["ids"]:
             place = container.parent.index(container)
@@ -54,15 +57,54 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
     for claims in list(doctree.findall(nodes.bullet_list)):
         if "claim-list" in claims["classes"]:
             claims.replace_self([_as_row(item) for item in claims.children])
-    for line in list(doctree.findall(nodes.paragraph)):
-        if "claim-check" in line["classes"]:
-            line.parent.insert(line.parent.index(line), _latex("\\keepwithcell"))
     for verdict in doctree.findall(nodes.inline):
         if "claim-badge" in verdict["classes"]:
             verdict["classes"] = ["claim-badge"]  # LaTeX knows one command for all
     for raw in list(doctree.findall(nodes.raw)):
         if raw["format"] == "html" and raw.astext().startswith("<softtopk-"):
             raw.replace_self(_elsewhere(app.config.publish_site, raw))
+
+
+def _leave_code_out(app: Sphinx, doctree: nodes.document) -> None:
+    """Of a folded cell its line stays, where it says something, and one says why."""
+    told = set()
+    for box in list(doctree.findall(fold)):
+        chapter = _docname(box)
+        left: list[nodes.Node] = []
+        if chapter not in told:
+            left.append(_where(app.config.publish_site, chapter))
+            told.add(chapter)
+        if box["kind"] in ("claim", "check"):
+            left += [nodes.target("", "", ids=[name]) for name in box["ids"]]
+            left += [_latex("\n\\begin{foldline}")]
+            left += [nodes.paragraph("", "", *box[0].children)]
+            left += [_latex("\\end{foldline}\n")]
+        cell = box.parent
+        cell.remove(box)
+        parent, place = cell.parent, cell.parent.index(cell)
+        if not cell.children:
+            parent.remove(cell)
+        parent[place:place] = left
+
+
+def _where(site: str, chapter: str) -> nodes.paragraph:
+    """Where the code is that the paper leaves out."""
+    words = "The cells that import, draw and check are left out here. They are in "
+    line = nodes.paragraph("", words)
+    line += nodes.literal("", f"{chapter}.ipynb")
+    if site:
+        address = f"{site}/{chapter}.html"
+        line += nodes.Text(" and in the web edition, at ")
+        line += nodes.reference("", address, refuri=address, internal=False)
+    line += nodes.Text(".")
+    return line
+
+
+def _docname(node: nodes.Element) -> str:
+    """The document of a node: the book is one document here."""
+    while "docname" not in node:
+        node = node.parent
+    return str(node["docname"])
 
 
 def _latex(command: str) -> nodes.raw:
@@ -95,10 +137,7 @@ def _elsewhere(site: str, raw: nodes.raw) -> nodes.paragraph:
     """Say where the figure is that moves on a screen only."""
     line = nodes.paragraph("", "This figure moves in the web edition")
     if site:
-        place: nodes.Element = raw
-        while "docname" not in place:  # the book is one document here
-            place = place.parent
-        address = f"{site}/{place['docname']}.html"
+        address = f"{site}/{_docname(raw)}.html"
         line += nodes.Text(", at ")
         line += nodes.reference("", address, refuri=address, internal=False)
     line += nodes.Text(".")

@@ -307,7 +307,7 @@ def _write_files(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension with Sphinx."""
     for name in SETTINGS:
-        app.add_config_value(name, "", "html", str)
+        app.add_config_value(name, "", "env", str)  # {install} shows one
     # Before the theme reads its options, and after it has made its buttons.
     app.connect("config-inited", _apply_settings, priority=400)
     app.connect("builder-inited", _check_pdf)

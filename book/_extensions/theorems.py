@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from claims import reading_order
+from claims.domain import reading_order
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment

@@ -62,7 +62,9 @@
     for (const node of nodes) {
       const copy = document.importNode(node, true);
       copy.hidden = false;
-      for (const part of [copy, ...copy.querySelectorAll("[id]")]) part.removeAttribute("id");
+      // A drawing needs the names of its parts.
+      for (const part of [copy, ...copy.querySelectorAll("[id]:not(svg *)")])
+        part.removeAttribute("id");
       box.append(copy, " ");
     }
     for (const part of box.querySelectorAll("[tabindex]")) part.removeAttribute("tabindex");

@@ -148,7 +148,33 @@
     return summary;
   };
 
-  // Among equals, a page that is about the words comes before one with a section on them.
-  Scorer.score = ([, title, , , score]) =>
-    score + (found(title.split(" > ")[0]).length === patterns.length ? 1 : 0);
+  // The chapter named by the words comes first, then one with a section on them; how
+  // often a text has a word says less. The weights exceed the 100 of an index entry.
+  const PAGE = 80;
+  const SECTION = 40;
+  const share = (text) => (patterns.length ? found(text).length / patterns.length : 0);
+
+  /* The titles of the sections of each page, and the terms that it explains. */
+  let sections = null;
+  function sectionsOf(page) {
+    if (!sections) {
+      sections = new Map();
+      const { alltitles, indexentries } = Search._index;
+      const named = [...Object.entries(alltitles), ...Object.entries(indexentries)];
+      for (const [title, places] of named)
+        for (const [file] of places) {
+          const name = Search._index.docnames[file];
+          sections.set(name, [...(sections.get(name) ?? []), title]);
+        }
+    }
+    return sections.get(page) ?? [];
+  }
+
+  Scorer.score = ([page, title, anchor, object, score]) => {
+    if (object) return score; // a claim or a function: its name decides
+    const [chapter, section] = title.split(" > ");
+    const best = (titles) => Math.max(0, ...titles.map((one) => share(`${chapter} ${one}`)));
+    const below = anchor ? share(`${chapter} ${section ?? ""}`) : best(sectionsOf(page));
+    return score + PAGE * share(chapter) + SECTION * below;
+  };
 })();

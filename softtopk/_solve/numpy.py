@@ -399,10 +399,10 @@ class _Sums:
     def last(self, t: Any, step: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         """Whether a step is the last: it is small, or exact and passes no entry.
 
-        And what is small: for the threshold, and for the sum.  A small step that passes a jump of the slope is not the
-        last: a slope that is many times as steep there would have asked for as much
-        less.  The rounding of a step that leads to a much smaller number would be felt
-        there.
+        And what is small, for the threshold and for the sum.  A small step that passes
+        a jump of the slope is not the last: a slope that is many times as steep there
+        would have asked for as much less.  The rounding of a step that leads to a much
+        smaller number would be felt there.
         """
         scheme, move = self.scheme, abs(step - t)
         unit = np.minimum(k, 1) if self.v.ndim > 1 else min(k, 1)

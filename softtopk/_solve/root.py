@@ -204,13 +204,14 @@ def advance(
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
     t, eps = search.t, xp.finfo(P.dtype).eps
-    scale = xp.minimum(xp.clip(k.without(0), None, 1), k.rest)
+    few = xp.minimum(k.without(0), k.rest)
+    scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
     floor = eps / 16 * scale if any(map(math.isfinite, curve.support)) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
     found, _ = decide(narrow(search, excess), excess, proposal, count)
-    size = abs(found.t - t) / scale
+    size = abs(found.t - t) / xp.minimum(scale, few / W)
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
     done = done | (excess == 0) | rounding
     t = xp.where(done, t, found.t)

@@ -10,6 +10,7 @@ import ast
 import importlib.util
 import operator
 import re
+import symtable
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -31,6 +32,8 @@ assert _SPEC is not None
 assert _SPEC.loader is not None
 refresh = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(refresh)
+
+from claims import cells  # noqa: E402  (refresh has put it on the path)
 
 NOTEBOOKS = sorted(BOOK.rglob("*.ipynb"))
 PAGES = sorted([*NOTEBOOKS, *BOOK.rglob("*.md")])
@@ -209,7 +212,108 @@ def can_fail(test: ast.expr) -> bool:
     return any(isinstance(node, telling) for node in ast.walk(test))
 
 
-GUARDS = (not_executed, volatile, without_words, extra_metadata, unsolved)
+# --- Folds ---
+
+
+def plain_code(cell: Notebook) -> ast.Module:
+    """The code of a cell without its magics."""
+    return ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE))
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """Names that a cell binds for the cells after it."""
+    names: set[str] = set()
+    todo = list(ast.iter_child_nodes(tree))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue  # what it binds inside is its own
+        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
+            continue
+        if isinstance(node, ast.GeneratorExp):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {
+                (alias.asname or alias.name).partition(".")[0] for alias in node.names
+            }
+        todo += ast.iter_child_nodes(node)
+    return names
+
+
+def used(tree: ast.Module) -> set[str]:
+    """Names that a cell takes from the cells before it."""
+    found: set[str] = set()
+    bound: set[str] = set()
+    later = defined(tree)
+    for statement in tree.body:
+        here, inside = names_read(statement)
+        stores = defined(ast.Module([statement], []))
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+            here -= stores  # the loop, block or function that reads them binds them
+        found |= (here - bound) | (inside - bound - later)
+        bound |= stores
+    return found
+
+
+def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """Names that a statement reads: itself, and in the functions that it holds."""
+    table = symtable.symtable(ast.unparse(statement), "cell", "exec")
+    here = {s.get_name() for s in table.get_symbols() if s.is_referenced()}
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        here.add(statement.target.id)
+    inside, scopes = set(), table.get_children()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        inside |= {s.get_name() for s in scope.get_symbols() if s.is_global()}
+    return here, inside
+
+
+def hidden_names(notebook: Notebook) -> list[str]:
+    """An open cell uses no name that only folded cells define.
+
+    Imports are folded too, but they are no check: everybody expects their names.
+    """
+    faults = []
+    open_names: set[str] = set()
+    folded: dict[str, int] = {}
+    for number, cell in enumerate(code_cells(notebook), 1):
+        tree = plain_code(cell)
+        if cells.kind(tags(cell)) in (None, "imports"):
+            for name in sorted(used(tree)):
+                if name in folded and name not in open_names:
+                    faults.append(f"cell {number}: {name} is of cell {folded[name]}")
+            open_names |= defined(tree)
+        else:
+            folded |= dict.fromkeys(defined(tree) - set(folded), number)
+    return faults
+
+
+def untold(notebook: Notebook) -> list[str]:
+    """A folded check says in its first line what it checks; no tag is of nothing."""
+    faults = []
+    for number, cell in enumerate(code_cells(notebook), 1):
+        if "check" in tags(cell) and not cells.announced(cell.source):
+            faults.append(f"cell {number}: a check begins with a comment")
+        known = {*cells.KINDS, "nbval-skip", "nbval-ignore-output", "raises-exception"}
+        for tag in set(tags(cell)) - known:
+            if not tag.startswith(cells.TAG):
+                faults.append(f"cell {number}: unknown tag {tag}")
+    return faults
+
+
+GUARDS = (
+    not_executed,
+    volatile,
+    without_words,
+    extra_metadata,
+    unsolved,
+    hidden_names,
+    untold,
+)
 
 
 @each_notebook
@@ -282,6 +386,22 @@ def without(notebook: Notebook, index: int) -> Notebook:
     return notebook
 
 
+def sequence(*cells: tuple[str, str]) -> Notebook:
+    """A notebook of cells: tag (or nothing) and source."""
+    notebook = notebook_of()
+    notebook.cells = [
+        nbformat.v4.new_code_cell(
+            source,
+            metadata={"tags": [tag]} if tag else {},
+            execution_count=number,
+            outputs=notebook.cells[0].outputs,
+        )
+        for number, (tag, source) in enumerate(cells, 1)
+    ]
+    return notebook
+
+
+SECRET = ("check", "# It is one.\na = 1\nassert a == 1")
 WHOLE = {"figure": {"name": "fig-a", "caption": "A."}, "image": {"alt": "A curve."}}
 SPOILT = [
     (not_executed, notebook_of(execution_count=None)),
@@ -322,6 +442,18 @@ SPOILT = [
         unsolved,
         solved(end="solution"),
     ),
+    (hidden_names, sequence(SECRET, ("", "b = a"))),
+    (hidden_names, sequence(SECRET, ("", "def f():\n    return a"))),
+    (hidden_names, sequence(SECRET, ("", "a = a + 1"))),
+    (hidden_names, sequence(SECRET, ("", "a += 1"))),
+    (hidden_names, sequence(SECRET, ("", "[a for b in range(2)]"))),
+    (hidden_names, sequence(SECRET, ("", "print(f'{a}')"))),
+    (hidden_names, sequence(("plot", "for a in [1]:\n    pass"), ("", "a"))),
+    (hidden_names, sequence(("claim-A1", "import math as a"), ("", "a.pi"))),
+    (hidden_names, sequence(("claim-A1", "def a(): ..."), ("", "a()"))),
+    (hidden_names, sequence(("claim-A1", "with b as a:\n    pass"), ("", "a"))),
+    (untold, sequence(("check", "a = 1"))),
+    (untold, sequence(("hide-input", "a = 1"))),
 ]
 
 
@@ -335,8 +467,64 @@ def test_guard_allows_what_it_should() -> None:
     raises = {"tags": ["raises-exception"]}
     assert not_executed(notebook_of(outputs=error(), metadata=raises)) == []
     assert without_words(image(mystnb=WHOLE)) == []
+    for sound in (
+        sequence(("", "a = 1"), SECRET, ("", "b = a")),  # open before
+        sequence(SECRET, ("", "a = 2\nb = a")),  # open here
+        sequence(SECRET, ("plot", "b = a")),  # folded too
+        sequence(("imports", "import a"), ("", "a.b")),
+        sequence(SECRET, ("", "def f(a):\n    return a")),
+        sequence(SECRET, ("", "[a for a in range(2)]")),
+        sequence(("check", "# One.\nsum(a for a in [1])"), ("", "f(a)")),
+        sequence(SECRET, ("", "for a in [1]:\n    print(a)")),
+    ):
+        assert hidden_names(sound) == []
+        assert untold(sound) == []
     skipped = {"tags": ["nbval-skip"]}
     assert volatile(notebook_of("# Not compared: random\n1", metadata=skipped)) == []
+
+
+# What the book held before its checks were folded: a rewrite may move it, not lose it.
+FLOORS = {
+    "theorems": 150,
+    "proofs": 140,
+    "exercises": 51,
+    "claims checked": 288,
+    "figures": 40,
+    "formulas in sight": 117,
+}
+
+
+def content(notebook: Notebook) -> Counter[str]:
+    """How much a notebook holds of what a reader comes for."""
+    found: Counter[str] = Counter()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            kinds = re.findall(r"(?m)^[`:]{3,}\{(prf:\w+|exercise)\}", cell.source)
+            found["proofs"] += kinds.count("prf:proof")
+            found["exercises"] += kinds.count("exercise")
+            found["theorems"] += len(kinds) - kinds.count("prf:proof")
+            found["theorems"] -= kinds.count("exercise")
+            continue
+        found["claims checked"] += len(cells.tagged(tags(cell)))
+        for output in cell.outputs:
+            data = output.get("data", {})
+            found["figures"] += "image/png" in data
+            found["formulas in sight"] += "text/latex" in data
+    return found
+
+
+def test_nothing_is_lost() -> None:
+    book = sum((content(read(path)) for path in NOTEBOOKS), Counter())
+    assert {name: book[name] for name in FLOORS if book[name] < FLOORS[name]} == {}
+
+
+def test_content_is_counted() -> None:
+    notebook = sequence(SECRET, ("claim-A1", "a"))
+    data = {"text/latex": "$a$", "image/png": ""}
+    notebook.cells[0].outputs = [nbformat.v4.new_output("display_data", data=data)]
+    text = "```{prf:lemma}\n```\n````{prf:proof}\n````\n```{exercise}\n```"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+    assert content(notebook) == dict.fromkeys(FLOORS, 1)
 
 
 # --- Claims --------------------------------------------------------------------------

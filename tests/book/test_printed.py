@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_book import checking_notebook, run_sphinx
+from small_book import notebook_of, printed, run_sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
@@ -91,7 +91,14 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The LaTeX of the book."""
     folder = tmp_path_factory.mktemp("printed")
     check = 'with verify.claim("A1", "holds"):\n    assert total == k'
-    notebook = checking_notebook(TEXT, check, ("claim-A1",))
+    notebook = notebook_of(
+        TEXT,
+        ("import secret", ("imports",), []),
+        (check, ("claim-A1",), [printed("✓ A1 checked")]),
+        ("# Ties are kept.\nassert hidden", ("check",), []),
+        ("draw(hidden)", ("plot",), [printed("a picture")]),
+        ("shown = 1", (), []),
+    )
     (folder / "index.md").write_text(INDEX)
     (folder / "chapter.ipynb").write_text(notebook)
     (folder / "claims.yml").write_text(LEDGER)
@@ -102,6 +109,7 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
             "sphinx_exercise",
             "sphinx_jupyterbook_latex",
             "claims",
+            "folds",
             "printed",
             "publish",
         ],
@@ -137,6 +145,19 @@ def test_every_link_has_its_label(tex: str) -> None:
     assert asked <= given
 
 
+def test_what_is_folded_is_left_out(tex: str) -> None:
+    claim, check = environments(tex, "foldline")
+    assert "A1 checked" in claim
+    assert "It is so." in claim
+    assert "Ties are kept." in check
+    for word in ("secret", "total", "hidden", "draw("):
+        assert word not in tex
+    assert "shown" in tex
+    assert "a picture" in tex
+    assert tex.count("are left out here. They are in") == 1
+    assert "chapter.ipynb" in tex
+
+
 def test_a_link_to_a_theorem_leads_to_it(tex: str) -> None:
     assert re.search(r"\\phantomsection\s*\\label\{chapter:thm-one\}", tex)
 
@@ -168,11 +189,11 @@ def test_a_figure_that_moves_has_its_address(tex: str) -> None:
 
 def test_the_style_defines_what_is_written(tex: str) -> None:
     style = (ROOT / "book" / "_latex" / "softtopk.sty").read_text(encoding="utf8")
-    for name in ("bookproof", "booksolution", "claimrow"):
+    for name in ("bookproof", "booksolution", "claimrow", "foldline"):
         assert f"\\begin{{{name}}}" in tex
         assert f"\\newenvironment{{{name}}}" in style
     commands = ("claimhead", "claimstatement", "claimcheck", "keeplines")
-    for name in (*commands, "keepwithcell", "proofend", "displayend"):
+    for name in (*commands, "proofend", "displayend"):
         assert f"\\{name}" in tex
         assert f"\\newcommand{{\\{name}}}" in style
 

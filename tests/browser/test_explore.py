@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 import softtopk as stk
+from softtopk import figures
 
 PAGE = "book/practice/explore.html"
 # The page shows four significant digits.
@@ -191,6 +192,9 @@ def test_a_wrong_address_shows_the_first_view(
 @pytest.mark.parametrize(
     ("page_name", "element", "label", "value", "word"),
     [
+        ("selection/threshold", "count", "λ", "2.24", "is the threshold"),
+        ("selection/threshold", "count", "λ", "1", "raise λ"),
+        ("selection/threshold", "count", "λ", "3", "lower λ"),
         ("selection/exponential", "segments", "k", "1", "m = 0"),
         ("selection/laplace", "half", "x₁", "0.6", "the same"),
         ("selection/laplace", "half", "x₁", "3", "above one half"),
@@ -213,4 +217,19 @@ def test_lessons_say_what_they_show(
     assert lesson.locator("svg").count() >= 1
     lesson.get_by_label(label, exact=True).fill(value)
     assert word in lesson.locator(".explore-said").inner_text()
+    page.close()
+
+
+def test_the_count_of_each_curve_meets_the_threshold(
+    base: str, browser: Browser
+) -> None:
+    page = open_page(browser, f"{base}book/selection/threshold.html")
+    lesson = page.locator("softtopk-count")
+    for name in ("sigmoid", "laplace", "exp", "clip"):
+        lesson.get_by_label("curve").select_option(name)
+        level = float(stk.threshold(figures.ROUTER, 2, name))
+        lesson.get_by_label("λ", exact=True).fill(f"{level:.2f}")
+        assert "is the threshold" in lesson.locator(".explore-said").inner_text()
+        lesson.get_by_label("λ", exact=True).fill(f"{level + 0.05:.2f}")
+        assert "lower λ" in lesson.locator(".explore-said").inner_text()
     page.close()

@@ -286,7 +286,8 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
     settle(page)
     masked = "e => getComputedStyle(e).maskImage !== 'none'"
     for kind in ("span.math", "mjx-container[display]", "pre"):
-        box = page.locator(f".bd-article {kind}[tabindex='0']").first
+        boxes = page.locator(f".bd-article {kind}[tabindex='0']")
+        box = boxes.locator("visible=true").first
         handle = box.element_handle()
         page.wait_for_function(masked, arg=handle)
         box.evaluate("e => { e.scrollLeft = e.scrollWidth }")

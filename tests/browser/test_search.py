@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page
         ("Ogryczak", "selection/problem.html"),
         ("log-Newton", "reference/glossary.html"),
         ("Gumbel-max", "reference/glossary.html"),
-        ("cocoercivity", "selection/rates.html"),
+        ("cocoercivity", "selection/smoothness.html"),
         ("grad_topk", "reference/api.html#softtopk.grad_topk"),
     ],
 )
@@ -113,3 +113,21 @@ def test_the_word_that_the_title_lacks_decides(results: Page) -> None:
 def test_code_is_shown_where_no_prose_has_the_word(results: Page) -> None:
     assert "np.linspace(" in said(results, "10. The threshold construction")
     assert results.locator("#search-results .context > code").count() > 0
+
+
+FIRST = [
+    ("sparsemax", "4. Sparsemax"),
+    ("sparsemax jacobian", "4. Sparsemax"),
+    ("jacobian sparsemax", "4. Sparsemax"),
+    ("straight through", "Glossary"),  # it explains the term; chapters mention it
+    ("sigmoid newton", "12. The sigmoid curve"),
+    ("laplace gradient", "13. The Laplace curve"),
+]
+
+
+@pytest.mark.parametrize(
+    ("results", "title"), FIRST, indirect=["results"], ids=[words for words, _ in FIRST]
+)
+def test_the_chapter_named_by_the_words_comes_first(results: Page, title: str) -> None:
+    titles = results.locator("#search-results li > a").all_inner_texts()
+    assert titles[0] == title

@@ -11,7 +11,7 @@ import pytest
 from conftest import SITE, settle
 from playwright.sync_api import Browser, Page
 
-PARTS = ("distributions", "selection", "practice")
+PARTS = ("distributions", "selection", "computing", "practice")
 CHAPTERS = sorted(
     path.relative_to(SITE).as_posix()
     for part in PARTS

@@ -22,6 +22,50 @@
     }
   }
 
+  /* The count of the router's scores above a threshold that the reader moves by hand. */
+  class Count extends Lesson {
+    controls(changed) {
+      const names = ["sigmoid", "laplace", "exp", "clip"];
+      const options = names.map((name) => make("option", { value: name }, operators.curves[name].label));
+      this.curve = make("select", {}, ...options);
+      this.curve.addEventListener("change", changed);
+      const labelled = make("label", { class: "explore-select" }, make("span", {}, "curve"), this.curve);
+      this.k = slider("k", { min: 0.5, max: 7.5, step: 0.5, value: 2 }, changed);
+      this.level = slider("λ", { min: -4, max: 6, step: 0.01, value: 1 }, changed);
+      return [{ node: labelled }, this.k, this.level];
+    }
+
+    pictures() {
+      this.plot = plot({
+        room: this.clientWidth,
+        x: [-4, 6],
+        y: [0, 8],
+        xLabel: "λ",
+        yLabel: "Σ f(x − λ)",
+        name: "The count as a function of the threshold",
+      });
+      return [this.plot.svg];
+    }
+
+    update() {
+      const x = [1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6];
+      const name = this.curve.value;
+      const shares = (v) => x.map((score) => operators.curves[name].value(score - v));
+      const count = (v) => shares(v).reduce((total, share) => total + share, 0);
+      const [k, at] = [this.k.value, this.level.value];
+      const { layer, toX, toY } = this.plot;
+      layer.replaceChildren(
+        draw("line", { x1: toX(-4), x2: toX(6), y1: toY(k), y2: toY(k), class: "explore-level" }),
+        path(this.plot, count, [-4, 6], { class: "explore-curve" }),
+        draw("circle", { cx: toX(operators.threshold(name, x, k, 1)), cy: toY(k), r: 5, class: "explore-ring" }),
+        draw("circle", { cx: toX(at), cy: toY(count(at)), r: 7, class: "explore-dot" }),
+      );
+      const off = count(at) - k;
+      const advice = Math.abs(off) < 0.01 ? "this λ is the threshold, to a hundredth" : off > 0 ? "too many, raise λ" : "too few, lower λ";
+      this.said.textContent = `The eight shares ${shares(at).map((p) => p.toFixed(2)).join(", ")} add up to ${show(count(at))}, and k = ${show(k)}: ${advice}.`;
+    }
+  }
+
   /* lambda as the least of the candidates of the segments, for min(1, e^t). */
   class Segments extends Lesson {
     controls(changed) {
@@ -200,6 +244,7 @@
     }
   }
 
+  customElements.define("softtopk-count", Count);
   customElements.define("softtopk-segments", Segments);
   customElements.define("softtopk-half", Half);
   customElements.define("softtopk-newton", Newton);

@@ -1,0 +1,79 @@
+"""The claims of the sources: one file of facts, rendered wherever the book cites one.
+
+``book/claims.yml`` holds every claim once: its wording, its verdict, and the notebook
+that checks it. This extension renders from there:
+
+``{claim}`` directive
+    A list of claims, each with its statement, verdict and the way to its check::
+
+        ```{claim} A43 A44 A45
+        ```
+
+``{claim}`` role
+    A link to the row of one claim: ``{claim}`A45` ``.
+
+``{claim-ledger}`` directive
+    The table of all ``claims`` or all ``results``.
+
+``{claim-sources}`` directive
+    The list of the sources.
+
+``{claim-counts}`` directive and role
+    How many claims there are, by source and verdict; one number in running text.
+
+A code cell tagged ``claim-A45`` becomes the target ``check-A45``. Its call
+``verify.claim("A45", "holds")`` must name the verdict that the file holds. An unknown
+claim, a wrong verdict or a check that does not exist is a warning, so a build with
+``-W`` fails.
+
+``ledger`` reads the file, ``cells`` reads a cell, and neither needs Sphinx; ``domain``
+knows what is where, ``text``, ``directives`` and ``output`` write it, ``checks``
+compares.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from sphinx.application import Sphinx
+
+from .checks import mark_checks, name_readers, rewrite_ledger
+from .directives import (
+    ClaimDirective,
+    ClaimRole,
+    CountRole,
+    CountsDirective,
+    LedgerDirective,
+    SourcesDirective,
+)
+from .domain import ClaimDomain, load
+from .output import add_nodes
+
+
+def version(*files: Path) -> int:
+    """A number for the state of an extension: an edit makes Sphinx read all again."""
+    return crc32(b"".join(file.read_bytes() for file in sorted(files)))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension with Sphinx."""
+    app.add_config_value("claims_file", "book/claims.yml", "env")
+    app.add_domain(ClaimDomain)
+    app.add_role("claim", ClaimRole())
+    app.add_role("claim-counts", CountRole())
+    app.add_directive("claim", ClaimDirective)
+    app.add_directive("claim-ledger", LedgerDirective)
+    app.add_directive("claim-counts", CountsDirective)
+    app.add_directive("claim-sources", SourcesDirective)
+    add_nodes(app)
+    app.connect("builder-inited", load)
+    app.connect("doctree-read", mark_checks)
+    app.connect("env-updated", rewrite_ledger)
+    app.connect("doctree-resolved", name_readers)
+    return {
+        "env_version": version(*Path(__file__).parent.glob("*.py")),
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

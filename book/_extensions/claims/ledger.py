@@ -1,0 +1,93 @@
+"""The facts: every claim and result, as ``book/claims.yml`` holds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+KINDS = {
+    "claims": ("holds", "conditional", "imprecise", "refuted"),
+    "results": ("proved", "numeric"),
+}
+STATES = ("checked", "unchecked")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the ledger."""
+
+    id: str
+    source: str
+    section: str
+    statement: str
+    verdict: str
+    note: str = ""
+    check: str = ""
+
+    @property
+    def state(self) -> str:
+        """``checked`` when a notebook cell checks the claim."""
+        return "checked" if self.check else "unchecked"
+
+    @property
+    def plain(self) -> str:
+        """The statement for places that hold no mathematics."""
+        return re.sub(r"[$`]", "", self.statement)
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The content of ``claims.yml``."""
+
+    folder: str = ""
+    sources: dict[str, dict[str, str]] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    results: tuple[Claim, ...] = ()
+
+    def __iter__(self) -> Iterator[Claim]:
+        yield from self.claims
+        yield from self.results
+
+    @cached_property
+    def by_id(self) -> dict[str, Claim]:
+        """Every claim and result under its id."""
+        return {row.id: row for row in self}
+
+    @cached_property
+    def names(self) -> re.Pattern[str]:
+        """Finds the ids that a text names."""
+        ids = "|".join(map(re.escape, sorted(self.by_id, key=len, reverse=True)))
+        return re.compile(rf"(?<![\w-])({ids})(?![\w-])")
+
+    def check_document(self, row: Claim) -> str:
+        """Document name of the notebook that checks a claim."""
+        return f"{self.folder}/{row.check}" if self.folder else row.check
+
+
+def read_ledger(path: Path, folder: str = "") -> Ledger:
+    """Read ``claims.yml``; ``ValueError`` names the row that breaks its format."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    rows: dict[str, tuple[Claim, ...]] = {}
+    seen: set[str] = set()
+    for kind, verdicts in KINDS.items():
+        items = []
+        for item in data[kind]:
+            try:
+                row = Claim(**{key: str(value) for key, value in item.items()})
+            except TypeError as error:
+                raise ValueError(f"{kind}, {item.get('id')}: {error}") from error
+            if row.verdict not in verdicts:
+                raise ValueError(f"{row.id}: verdict {row.verdict!r} not in {verdicts}")
+            if row.source not in data["sources"]:
+                raise ValueError(f"{row.id}: unknown source {row.source!r}")
+            if row.id in seen:
+                raise ValueError(f"{row.id}: stands twice")
+            seen.add(row.id)
+            items.append(row)
+        rows[kind] = tuple(items)
+    return Ledger(folder=folder, sources=data["sources"], **rows)

@@ -1,0 +1,234 @@
+"""Figures as vectors: sharp at any size, and drawn for light and for dark.
+
+The notebooks store their figures as PNG, which a strict comparison of outputs leaves
+alone. ``tools/draw.py`` runs them once more before the book is built and keeps what
+they show as SVG in ``_build/figures``; here each figure on a page takes that form.
+A figure that was not drawn, or whose code has changed since, or that would be heavier
+than `LIMIT`, stays the PNG that it is.
+
+An SVG stands in the page itself, where its colours can follow the theme: greys change
+places, and each colour that the book's curves have keeps a contrast of 3 on both
+grounds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from claims import version
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+LIMIT = 100_000  # bytes of an SVG
+CONTRAST = 3.0
+LIGHT, DARK = "#ffffff", "#121212"  # the theme's grounds
+
+# --- What is drawn -------------------------------------------------------------------
+
+
+def code_of(path: Path) -> str:
+    """The code of a notebook or of a program."""
+    text = path.read_text(encoding="utf8")
+    if path.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    return json.dumps([c["source"] for c in cells if c["cell_type"] == "code"])
+
+
+def digest(root: Path, source: Path) -> str:
+    """A name for what decides a figure: its code, the package, the way it is drawn."""
+    drawing = [root / "tools" / "draw.py", Path(__file__)]
+    package = sorted((root / "softtopk").rglob("*.py"))
+    texts = [path.read_text(encoding="utf8") for path in (*drawing, *package)]
+    return sha256("\0".join([code_of(source), *texts]).encode()).hexdigest()
+
+
+def current(root: Path, folder: Path) -> dict[str, Path]:
+    """The SVG of each figure whose code has not changed since it was drawn."""
+    index = folder / "index.json"
+    if not index.exists():
+        return {}
+    found, known = {}, {}
+    for name, (source, drawn) in json.loads(index.read_text(encoding="utf8")).items():
+        path = root / source
+        if source not in known:
+            known[source] = digest(root, path) if path.exists() else None
+        if known[source] == drawn and (folder / f"{name}.svg").exists():
+            found[name] = folder / f"{name}.svg"
+    return found
+
+
+# --- Colours -------------------------------------------------------------------------
+
+
+def channels(colour: str) -> list[int]:
+    """Red, green and blue of ``#rrggbb``."""
+    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, as WCAG defines it."""
+    parts = [value / 255 for value in channels(colour)]
+    red, green, blue = (
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(colour: str, ground: str) -> float:
+    """Contrast of a colour with its ground, from 1 to 21.
+
+    >>> round(contrast("#000000", "#ffffff"))
+    21
+    """
+    low, high = sorted((luminance(colour), luminance(ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def readable(colour: str, ground: str) -> str:
+    """A colour, moved away from its ground until it has enough contrast."""
+    towards = 0 if luminance(ground) > 0.5 else 255
+    for step in range(101):
+        mixed = [round(c + (towards - c) * step / 100) for c in channels(colour)]
+        moved = "#" + "".join(f"{value:02x}" for value in mixed)
+        if contrast(moved, ground) >= CONTRAST:
+            return moved
+    raise ValueError(f"no shade of {colour} can be read on {ground}")
+
+
+def both(colour: str, light: bool, dark: bool) -> str:
+    """A colour for both themes: greys change places, others stay if they may.
+
+    `light` and `dark` say on which grounds the colour has to be readable.
+
+    >>> both("#ffffff", True, True), both("#0072b2", True, True)
+    ('var(--pst-color-background)', '#0072b2')
+    >>> both("#333333", False, False), both("#440154", False, True)
+    ('light-dark(#333333, #bdbdbd)', 'light-dark(#440154, #7e5089)')
+    """
+    red, green, blue = channels(colour)
+    if colour.lower() == LIGHT:  # the ground itself
+        return "var(--pst-color-background)"
+    if red == green == blue:
+        level = round(0xE8 + (0x12 - 0xE8) * red / 255)
+        return f"light-dark({colour}, #{level:02x}{level:02x}{level:02x})"
+    shades = [
+        readable(colour, ground) if needed else colour.lower()
+        for needed, ground in ((light, LIGHT), (dark, DARK))
+    ]
+    return shades[0] if shades[0] == shades[1] else f"light-dark({', '.join(shades)})"
+
+
+def recoloured(match: re.Match[str], named: Collection[str]) -> str:
+    """A stroke or a fill; a line needs its contrast more than an area does."""
+    part, colour = match.groups()
+    ours = colour.lower() in named
+    return part + both(colour, ours, ours or part.startswith("stroke"))
+
+
+# --- The drawing ---------------------------------------------------------------------
+
+
+def in_page(svg: str, name: str, named: Collection[str]) -> str:
+    """Matplotlib's SVG as a part of a page: its ids its own, its colours for both."""
+    named = {colour.lower() for colour in named}
+    body = svg[svg.index("<svg") :]
+    box = re.search(r'viewBox="([^"]*)"', body)
+    assert box is not None
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.S)
+    body = re.sub(r"^<svg.*?>|</svg>\s*$|<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"<defs>\s*</defs>", "", body).replace("xlink:href", "href")
+    used = list(dict.fromkeys(re.findall(r'(?:href="|url\()#([^")]+)', body)))
+    for number, old in enumerate(used):
+        new = f"{name}-{number}"
+        for form in ('id="{}"', 'href="#{}"', "url(#{})"):
+            body = body.replace(form.format(old), form.format(f"\0{new}"))
+    body = re.sub(r' id="[^"\0]*"', "", body).replace("\0", "")
+    body = re.sub(r' (?:d|x|y|points)="[^"]*"', rounded, body)
+    body = re.sub(r"translate\([^)]*\)", rounded, body)
+    paint = r"((?:fill|stroke|stop-color): ?)(#[0-9a-fA-F]{6})\b"
+    body = re.sub(paint, lambda match: recoloured(match, named), body)
+    body = re.sub(r"\s*\n\s*", "\n", body).strip()
+    return f'<svg viewBox="{box[1]}">\n{body}\n</svg>\n'
+
+
+def rounded(match: re.Match[str]) -> str:
+    """Coordinates to a tenth of a point: a sixth of a pixel."""
+    return re.sub(
+        r"-?\d+\.\d+", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), match[0]
+    )
+
+
+# --- The pages -----------------------------------------------------------------------
+
+
+class drawn_image(nodes.image):  # noqa: N801
+    """An image with an SVG in its place; link previews still have the image."""
+
+
+class TakeDrawings(SphinxPostTransform):
+    """Put the SVG of each figure where its PNG stands."""
+
+    default_priority = 210  # after MyST-NB has chosen what an output shows
+    formats = ("html",)
+
+    def run(self, **options: Any) -> None:
+        """Replace the images of one page."""
+        drawings = self.app.drawings  # type: ignore[attr-defined]
+        for image in list(self.document.findall(nodes.image)):
+            figure = image.parent
+            names = [*figure["ids"], *figure["names"]]
+            path = next((drawings[name] for name in names if name in drawings), None)
+            if isinstance(figure, nodes.figure) and path is not None:
+                svg = path.read_text(encoding="utf8")
+                if len(svg.encode()) <= LIMIT:
+                    image.replace_self(drawn_image("", svg=svg, **image.attributes))
+
+
+def _load(app: Sphinx) -> None:
+    folder = Path(app.srcdir, app.config.drawn_folder)
+    app.drawings = current(Path(app.srcdir), folder)  # type: ignore[attr-defined]
+
+
+def _changed(app: Sphinx, env: Any, *documents: Any) -> list[str]:
+    """The pages with another set of drawings than at the last build."""
+    now = {name: path.read_text("utf8") for name, path in app.drawings.items()}  # type: ignore[attr-defined]
+    state = version_of(now)
+    before, env.drawn_state = getattr(env, "drawn_state", None), state
+    return [] if before in (None, state) else sorted(env.found_docs)
+
+
+def version_of(texts: dict[str, str]) -> str:
+    """One name for all drawings."""
+    return sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def _visit(self: Any, node: drawn_image) -> None:
+    words = escape(node.get("alt", ""))
+    label = f'class="drawn" role="img" aria-label="{words}"'
+    self.body.append(node["svg"].replace("<svg", f"<svg {label}", 1))
+
+
+def _depart(self: Any, node: drawn_image) -> None:
+    """The visit writes all."""
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the extension with Sphinx."""
+    app.add_config_value("drawn_folder", "_build/figures", "html", str)
+    app.add_node(drawn_image, html=(_visit, _depart))
+    app.add_post_transform(TakeDrawings)
+    app.connect("builder-inited", _load)
+    app.connect("env-get-outdated", _changed)
+    return {
+        "env_version": version(Path(__file__)),
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

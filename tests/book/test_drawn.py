@@ -1,0 +1,134 @@
+"""Figures as vectors: their colours, their ids, and when a page takes them."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from small_book import notebook_of, run_sphinx, shown
+from test_folds import DOT
+
+from softtopk.figures import COLOURS
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+
+import drawn  # noqa: E402
+
+# Sphinx and MyST-NB use what their own dependencies have deprecated.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize("name", sorted(COLOURS))
+def test_a_curve_can_be_told_from_both_grounds(name: str) -> None:
+    for ground in (drawn.LIGHT, drawn.DARK):
+        shade = drawn.readable(COLOURS[name], ground)
+        assert drawn.contrast(shade, ground) >= drawn.CONTRAST
+
+
+def test_a_colour_changes_where_it_must_alone() -> None:
+    assert drawn.readable("#0072B2", drawn.DARK) == "#0072b2"
+    assert drawn.contrast("#56B4E9", drawn.LIGHT) < drawn.CONTRAST
+    assert drawn.readable("#56B4E9", drawn.LIGHT) != "#56b4e9"
+
+
+CODE = """
+import sys
+import matplotlib as mpl
+mpl.use("svg")
+mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "a"})
+from softtopk import figures
+fig, ax = figures.figure()
+_ = ax.plot([0, 1.23456], marker="o", color=figures.COLOURS["exp"])
+_ = ax.set_xlabel("$x_i$")
+fig.savefig(sys.argv[1], metadata={"Date": None})
+"""
+
+
+@pytest.fixture(scope="module")
+def svg(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What Matplotlib writes."""
+    path = tmp_path_factory.mktemp("svg") / "figure.svg"
+    subprocess.run([sys.executable, "-c", CODE, path], check=True, cwd=ROOT)
+    return path.read_text(encoding="utf8")
+
+
+def test_a_drawing_fits_into_a_page(svg: str) -> None:
+    text = drawn.in_page(svg, "fig-a", COLOURS.values())
+    assert text.startswith("<svg viewBox=")
+    assert len(text) < 0.8 * len(svg)
+    for word in ("<?xml", "<!DOCTYPE", "<metadata", "<style", "xlink"):
+        assert word not in text
+    ids = re.findall(r' id="([^"]*)"', text)
+    used = re.findall(r'(?:href="|url\()#([^")]+)', text)
+    assert ids
+    assert len(set(ids)) == len(ids)
+    assert set(used) == set(ids)
+    assert all(name.startswith("fig-a-") for name in ids)
+    assert "fill: var(--pst-color-background)" in text  # it was white
+    assert "stroke: #0072b2" in text
+    assert "light-dark(#555555" in text
+    assert not re.search(r' d="[^"]*\.\d{2}', text)
+    assert drawn.in_page(svg, "fig-a", COLOURS.values()) == text
+
+
+def book(folder: Path, *, code: str = "draw()", weight: int = 0) -> BeautifulSoup:
+    """A page with a figure that was drawn from the code ``draw()``."""
+    (folder / "_build" / "figures").mkdir(parents=True, exist_ok=True)
+    (folder / "tools").mkdir(exist_ok=True)
+    (folder / "tools" / "draw.py").write_text("")
+    source = folder / "index.ipynb"
+    for text in ("draw()", code):
+        cell = (text, ("plot",), [shown("image/png", DOT)])
+        notebook = json.loads(notebook_of("# Title", cell))
+        notebook["cells"][1]["metadata"]["mystnb"] = {
+            "figure": {"name": "fig-a", "caption": "A."},
+            "image": {"alt": "A <curve>."},
+        }
+        source.write_text(json.dumps(notebook))
+        if text == "draw()":
+            mark = drawn.digest(folder, source)
+    index = {"fig-a": ["index.ipynb", mark]}
+    (folder / "_build" / "figures" / "index.json").write_text(json.dumps(index))
+    picture = f'<svg viewBox="0 0 1 1"><path d="{"M0 0" * weight}"/></svg>'
+    (folder / "_build" / "figures" / "fig-a.svg").write_text(picture)
+    settings = {
+        "extensions": ["myst_nb", "drawn"],
+        "nb_execution_mode": "off",
+        "exclude_patterns": ["_build"],
+    }
+    assert run_sphinx(folder, folder / "html", settings) == ""
+    text = (folder / "html" / "index.html").read_text(encoding="utf8")
+    return BeautifulSoup(text, "html.parser")
+
+
+def test_a_page_takes_the_drawing(tmp_path: Path) -> None:
+    page = book(tmp_path)
+    drawing = page.select_one("figure#fig-a > svg")
+    assert drawing["class"] == ["drawn"]
+    assert drawing["role"] == "img"
+    assert drawing["aria-label"] == "A <curve>."
+    assert page.select("figure img") == []
+    # Link previews ask for it.
+    (image,) = (tmp_path / "html" / "_images").glob("*.png")
+    assert image.read_bytes() == base64.b64decode(DOT)
+
+
+@pytest.mark.parametrize("change", [{"code": "draw(2)"}, {"weight": drawn.LIMIT // 4}])
+def test_a_stale_or_heavy_drawing_is_left(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    page = book(tmp_path, **change)
+    assert page.select("svg.drawn") == []
+    assert page.select_one("figure img")["alt"] == "A <curve>."
+
+
+def test_examples_hold() -> None:
+    assert doctest.testmod(drawn).failed == 0

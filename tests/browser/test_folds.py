@@ -1,0 +1,225 @@
+"""Folds in a browser: the keyboard, links that lead into one, the switch, and paper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from conftest import AXE, AXE_RUN, SITE, settle
+from playwright.sync_api import Browser, BrowserContext, Page
+
+CHAPTERS = [
+    path
+    for path in sorted((SITE / "book").glob("*/*.html"))
+    if '<details class="fold fold-claim' in path.read_text(encoding="utf8")
+]
+CHAPTER = max(CHAPTERS, key=lambda path: path.stat().st_size)
+NAME = CHAPTER.relative_to(SITE).as_posix()
+ANCHOR = re.findall(
+    r'<details class="fold[^>]* id="(check-[^"]+)"', CHAPTER.read_text()
+)
+OPEN = "() => document.querySelectorAll('details.fold[open]').length"
+ALL = "() => document.querySelectorAll('details.fold').length"
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A reader who has been nowhere yet."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(60_000)
+    yield context
+    context.close()
+
+
+def visit(context: BrowserContext, address: str, *, quick: bool = True) -> Page:
+    """A page of the book; without its formulas it is quick."""
+    page = context.new_page()
+    if quick:
+        page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(address)
+    return page
+
+
+def is_open(page: Page, anchor: str) -> bool:
+    return page.evaluate("id => document.getElementById(id).open", anchor)
+
+
+def in_sight(page: Page, anchor: str) -> bool:
+    top = page.locator(f"#{anchor}").bounding_box()["y"]
+    return 0 <= top < 900
+
+
+def test_all_is_folded_at_first(context: BrowserContext, base: str) -> None:
+    page = visit(context, base + NAME)
+    assert page.evaluate(ALL) > 5
+    assert page.evaluate(OPEN) == 0
+
+
+def test_a_link_opens_the_fold_that_it_leads_to(
+    context: BrowserContext, base: str
+) -> None:
+    last = ANCHOR[-1]
+    page = visit(context, f"{base}{NAME}#{last}")
+    page.wait_for_function(OPEN)
+    assert is_open(page, last)
+    assert page.evaluate(OPEN) == 1
+    assert in_sight(page, last)
+    page.evaluate("name => { location.hash = name }", ANCHOR[0])
+    page.wait_for_function("id => document.getElementById(id).open", arg=ANCHOR[0])
+    # And once more, with no change of the address.
+    page.locator(f"#{ANCHOR[0]} > summary").click()
+    assert not is_open(page, ANCHOR[0])
+    page.evaluate(
+        """name => {
+          const link = document.createElement("a");
+          link.href = `#${name}`;
+          document.querySelector("article").append(link);
+          link.click();
+        }""",
+        ANCHOR[0],
+    )
+    assert is_open(page, ANCHOR[0])
+
+
+def test_the_ledger_leads_into_a_fold(context: BrowserContext, base: str) -> None:
+    page = visit(context, f"{base}book/reference/claims.html")
+    link = page.locator(f"a[href$='{CHAPTER.name}#{ANCHOR[0]}']").first
+    link.click()
+    page.wait_for_url(f"**/{CHAPTER.name}#{ANCHOR[0]}")
+    page.wait_for_function("id => document.getElementById(id)?.open", arg=ANCHOR[0])
+    assert in_sight(page, ANCHOR[0])
+
+
+def test_the_keyboard_opens_and_closes(context: BrowserContext, base: str) -> None:
+    page = visit(context, base + NAME)
+    fold = page.locator("details.fold").first
+    copy = fold.locator("button.copybtn")
+    copy.wait_for(state="attached")
+    assert not copy.is_visible()
+    fold.locator("summary").focus()
+    page.keyboard.press("Tab")  # past what is folded, with its button
+    assert not page.evaluate("() => document.activeElement.matches('.copybtn')")
+    fold.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert fold.evaluate("e => e.open")
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        if copy.evaluate("e => e === document.activeElement"):
+            break
+    assert copy.evaluate("e => e === document.activeElement")
+    fold.locator("summary").focus()
+    page.keyboard.press("Space")
+    assert not fold.evaluate("e => e.open")
+
+
+def test_code_that_scrolls_can_be_scrolled_once_it_is_open(
+    context: BrowserContext, base: str
+) -> None:
+    page = visit(context, base + NAME)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("switch").press("Space")
+    page.wait_for_function(
+        """() => {
+          const blocks = [...document.querySelectorAll(".fold .cell_input pre")];
+          const wide = blocks.filter((e) => e.scrollWidth > e.clientWidth + 1);
+          return wide.length > 5 && blocks.every(
+            (e) => (e.tabIndex === 0) === wide.includes(e)
+          );
+        }"""
+    )
+
+
+def test_folded_code_is_no_stop_of_the_tab_key(
+    context: BrowserContext, base: str
+) -> None:
+    page = visit(context, base + NAME)
+    page.locator(".copybtn").first.wait_for(state="attached")
+    stops = page.evaluate(
+        """() => {
+          const all = [...document.querySelectorAll(".cell .copybtn")];
+          return [all.filter((b) => b.checkVisibility()).length, all.length];
+        }"""
+    )
+    cells = page.locator(".cell_input:not(details *)").count()
+    assert stops[0] == cells
+    assert stops[1] >= page.evaluate(ALL)
+
+
+def test_one_switch_opens_all_and_is_remembered(
+    context: BrowserContext, base: str
+) -> None:
+    page = visit(context, base + NAME)
+    switch = page.get_by_role("switch", name="Show all code and checks")
+    assert not switch.is_checked()
+    switch.press("Space")
+    assert page.evaluate(OPEN) == page.evaluate(ALL)
+    other = CHAPTERS[0] if CHAPTERS[0] != CHAPTER else CHAPTERS[1]
+    page.goto(base + other.relative_to(SITE).as_posix())
+    assert page.get_by_role("switch").is_checked()
+    assert page.evaluate(OPEN) == page.evaluate(ALL)
+    page.get_by_role("switch").press("Space")
+    assert page.evaluate(OPEN) == 0
+    page.goto(base + NAME)
+    assert page.evaluate(OPEN) == 0
+
+
+SHIFTS = """() => new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) sum += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 500);
+})"""
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_nothing_moves_while_a_page_opens(
+    context: BrowserContext, base: str, everything: bool
+) -> None:
+    page = visit(context, base + NAME)
+    if everything:
+        page.get_by_role("switch").press("Space")
+    page.reload()
+    assert page.evaluate(SHIFTS) < 0.1
+
+
+def test_the_line_of_a_fold_keeps_its_height(
+    context: BrowserContext, base: str
+) -> None:
+    page = visit(context, base + NAME, quick=False)
+    settle(page)
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        heights = page.eval_on_selector_all(
+            "details.fold > summary",
+            "all => all.map(e => e.getBoundingClientRect()).map(b => b.height)",
+        )
+        assert max(heights) - min(heights) < 1
+        assert max(heights) < 40
+
+
+def test_paper_shows_one_line(context: BrowserContext, base: str) -> None:
+    page = visit(context, base + NAME)
+    page.emulate_media(media="print")
+    fold = page.locator(f"#{ANCHOR[0]}")
+    assert fold.locator("summary").is_visible()
+    assert not fold.locator(".cell_input").is_visible()
+    assert not page.locator(".fold-switch").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_closed_folds(
+    context: BrowserContext, base: str, scheme: str
+) -> None:
+    """The visit of every page looks at them open."""
+    page = visit(context, base + NAME)
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate(
+        """() => {
+          for (const part of document.querySelectorAll("section > *"))
+            if (!part.matches("section, h1, h2, .fold-switch, .folded")) part.remove();
+        }"""
+    )
+    page.evaluate(AXE)
+    assert page.evaluate(AXE_RUN) == []
