@@ -6,16 +6,23 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
+# The frameworks and the packages that they are measured against have environments of
+# their own.  Where the index's newest torch brings CUDA, set
+# TORCH_INDEX=--extra-index-url=https://download.pytorch.org/whl/cpu
+FRAMEWORKS  := .venv-frameworks
+PEERS       := .venv-peers
+TORCH_INDEX ?=
+
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env newest book pdf site test lint bench refresh browser serve clean
+.PHONY: frameworks bench-frameworks help env newest book pdf site test lint bench refresh browser serve clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 env: $(STAMP) ## make the environment in .venv
 
@@ -54,6 +61,25 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 
 browser: book ## the built pages in a headless Chromium, offline
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/browser
+
+$(FRAMEWORKS)/.installed: requirements-frameworks.txt
+	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $(TORCH_INDEX) -r requirements-frameworks.txt
+	@touch $@
+
+frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, in .venv-frameworks
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
+	  tests/frameworks softtopk/torch.py softtopk/jax.py softtopk/dask.py
+
+$(PEERS)/.installed: requirements-frameworks.txt benchmarks/requirements-peers.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $(TORCH_INDEX) -r requirements-frameworks.txt -r benchmarks/requirements-peers.txt
+	@touch $@
+
+bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the peers
+	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py
 
 bench: $(STAMP) ## ratios to NumPy's sort and a plain softmax
 	$(BIN)/python benchmarks/bench.py

@@ -198,12 +198,12 @@ def as_rows(
         mask = _broadcast(mask, shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
     flat = _read_only(_axes_last(scores, axes).reshape(math.prod(batch), n))
-    count = _count_finite(flat, name)
+    count = count_finite(flat, name)
     rows = Rows(flat, _NONE, count, shape, batch, axes, shape)
     if k is _NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k), "k", name)
-    _check_budget(budget, rows.finite, name)
+    check_budget(budget, rows.finite, name)
     return rows._replace(k=budget)
 
 
@@ -359,7 +359,8 @@ def _check_k(k: ArrayLike, integer_k: bool) -> Array:
     return budget
 
 
-def _check_budget(budget: Array, count: Array, name: str) -> None:
+def check_budget(budget: Array, count: Array, name: str) -> None:
+    """An error unless each budget fits the finite entries of its row."""
     if len(budget) == 1 and 0 <= budget[0] <= count[0]:  # quicker than arrays
         return
     fits = (budget >= 0) & (budget <= count)
@@ -371,7 +372,7 @@ def _check_budget(budget: Array, count: Array, name: str) -> None:
         )
 
 
-def _count_finite(rows: Array, name: str) -> Array:
+def count_finite(rows: Array, name: str) -> Array:
     """Finite entries of each row; an error unless the others are all -inf."""
     if _all_finite(rows.reshape(-1)):
         return _filled(rows.shape[:1], rows.shape[1], np.intp)

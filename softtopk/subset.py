@@ -61,6 +61,7 @@ the points.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -69,6 +70,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._namespace import namespace
 from ._operator import Differentiable, Linearization, operator
 from ._rows import Array, Axis, Rows, as_rows, check_temperature, divide, kth_largest
 
@@ -332,6 +334,7 @@ def _weights(
     total = variance.sum(0).astype(np.float64)
     square = _dot(variance, variance).astype(np.float64)
     points, used = _plan(total, square, k, count, eps)
+    used = used.astype(int)
     depth = int(used.max())
     index = np.arange(1, depth + 1)[:, None]
     live = index <= used
@@ -415,22 +418,21 @@ def _paired(values: Array, fill: float = 0.0) -> Array:
     return values.reshape(2, -1, width)
 
 
-def _plan(
-    total: Array, square: Array, k: Array, count: Array, eps: float
-) -> tuple[Array, Array]:
-    """N and M of each row from sum v and sum v^2."""
-    bound = 2 - np.log(eps) + 0.5 * np.log1p(2 * np.pi * total)
-    x = bound / 3 + np.sqrt(bound * bound / 9 + 2 * bound * total)
+def _plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
+    """N and M of each row from sum v and sum v^2, with any array library."""
+    xp = namespace(total)
+    bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)
+    x = bound / 3 + xp.sqrt(bound * bound / 9 + 2 * bound * total)
     for _ in range(4):
-        log = np.log1p(x / total)
+        log = xp.log1p(x / total)
         x = x - ((total + x) * log - x - bound) / log
-    x = np.minimum(x, np.sqrt(bound * count / 2))
-    points = np.ceil(x + 0.6 + np.maximum(0.1, 0.02 * np.sqrt(total)))
-    points = np.minimum(points, np.maximum(k, count - k) + 1)
-    points += points % 2 == 0
-    h = 2 * bound / (total + np.sqrt(total * total + 4 * square * bound))
-    used = points * np.arccos(np.maximum(1 - h, -1)) / (2 * np.pi)
-    return points, np.minimum(np.ceil(used), (points - 1) / 2).astype(int)
+    x = xp.minimum(x, xp.sqrt(bound * count / 2))
+    points = xp.ceil(x + 0.6 + xp.clip(0.02 * xp.sqrt(total), 0.1, None))
+    points = xp.minimum(points, xp.maximum(k, count - k) + 1)
+    points = points + (points % 2 == 0)
+    h = 2 * bound / (total + xp.sqrt(total * total + 4 * square * bound))
+    used = points * xp.arccos(xp.clip(1 - h, -1, None)) / (2 * math.pi)
+    return points, xp.minimum(xp.ceil(used), (points - 1) / 2)
 
 
 def _degree(total: float, edge: float, eps: float) -> int:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from .._namespace import choose, loop, namespace
 from ..curves import Curve
+from .quick import quick
 
 PATIENCE = 5
 """Passes after which the bracket or the excess must halve."""
@@ -111,14 +112,20 @@ def decide(
     return Search(t, low, high, size, room), halve
 
 
-def moments(x: Any, n: Any) -> Moments:
-    """What the start of a search needs, of rows with n > 0 finite entries."""
-    xp = namespace(x)
-    finite, n = xp.isfinite(x), n[..., None]
+def moments(x: Any, n: Any, plain: bool = False) -> Moments:
+    """What the start of a search needs, of rows with n > 0 finite entries.
+
+    In `plain` rows all entries are finite.
+    """
+    xp, n = namespace(x), n[..., None]
+
+    def only(values: Any, other: Any) -> Any:
+        return values if plain else xp.where(xp.isfinite(x), values, other)
+
     top = xp.max(x, axis=-1)
-    least = xp.min(xp.where(finite, x, top[..., None]), axis=-1)
-    mean = xp.sum(xp.where(finite, x / n, 0), axis=-1)
-    d = xp.where(finite, x - mean[..., None], 0)
+    least = xp.min(only(x, top[..., None]), axis=-1)
+    mean = xp.sum(only(x / n, 0), axis=-1)
+    d = only(x - mean[..., None], 0)
     size = xp.maximum(top - mean, mean - least)
     unit = xp.where(size > 0, size, 1)[..., None]
     d = d / unit
@@ -130,6 +137,9 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
     S sums the shares below 1 for a curve whose step asks for it, and is P for others.
     """
+    named = quick(curve)
+    if named:
+        return named(u)
     xp = namespace(u)
     p, q, w = curve.value(u), curve.complement(u), curve.slope(u)
     high = p > q
@@ -212,7 +222,9 @@ def advance(
     return State(b, found._replace(t=rest, low=low, high=high), done)
 
 
-def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
+def solve(
+    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool = False
+) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
     Shares and slopes are those at `distances`.
@@ -225,27 +237,35 @@ def solve(curve: Curve, x: Any, k: Budget, tau: Any) -> tuple[Any, Any]:
         row = sums(curve, distances(x, tau, at.anchor, at.search.t))
         return count + 1, advance(curve, k, tau, row, at, count)
 
-    _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n))))
+    _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n, plain))))
     return centred(curve, x, k, tau, at.anchor, at.search.t)
 
 
 def centred(
     curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
 ) -> tuple[Any, Any]:
-    """The middle of the thresholds where the gap after the k-th score is too wide.
-
-    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
-    an interval.
-    """
+    """The middle of the thresholds of a curve that reaches 0 and 1; see `settled`."""
     if not _ends(curve):
         return a, t
-    xp, width = namespace(x), curve.support[1] - curve.support[0]
+    xp = namespace(x)
     above = distances(x, tau, a, t) > curve.centre
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
+    return settled(curve, k, tau, a, t, (xp.sum(above, axis=-1), least, most))
+
+
+def settled(
+    curve: Curve, k: Budget, tau: Any, a: Any, t: Any, gap: tuple[Any, Any, Any]
+) -> tuple[Any, Any]:
+    """The middle of the thresholds where the gap after the k-th score is too wide.
+
+    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
+    an interval.  The gap holds how many scores are above, the least of them, the next.
+    """
+    m, least, most = gap
+    xp, width = namespace(least), curve.support[1] - curve.support[0]
     middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
-    exact = k.without(xp.sum(above, axis=-1)) == 0
-    flat = exact & ((least - most) / tau >= width)
+    flat = (k.without(m) == 0) & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 
 

@@ -1,0 +1,177 @@
+r"""The shares and the threshold of a row, and their derivatives by x, k and tau.
+
+With :math:`d=(x-a)/\tau`, :math:`u=d-t`, the slopes :math:`w=f'(u)`, their sum W and
+their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
+
+.. math:: dt=\sum_is_i\frac{dx_i-d_i\,d\tau}\tau-\frac{dk}W,\qquad
+          dp_i=w_i\Bigl(\frac{dx_i-d_i\,d\tau}\tau-\sum_js_j\frac{dx_j-d_j\,d\tau}\tau
+          \Bigr)+s_i\,dk.
+
+The anchor a is a constant: :math:`\lambda=a+\tau t`.  The shares s come from the
+logarithms of the slopes, so that they exist where all slopes underflow.  `push` and
+`pull` are written in x, t and tau, so that their own derivatives are right too: the
+rule for t is applied again.  Derived in *selection/derivatives*.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._namespace import namespace
+from .._rows import Rows, check_budget, count_finite
+from .._solve import root
+from .._solve import solve as quickly
+from ..curves import Curve
+
+
+def budget(x: Any, whole: Any, part: Any) -> root.Budget:
+    """The budget of rows, with their finite entries counted in integers."""
+    xp = namespace(x)
+    return root.Budget(whole, part, xp.sum(xp.isfinite(x), axis=-1))
+
+
+def solved(
+    curve: Curve, x: Any, k: root.Budget, tau: Any, plain: bool
+) -> tuple[Any, Any, Any]:
+    """Shares, anchors and offsets; `plain` where `verify` found no special row.
+
+    Nothing to select is the offset +inf, everything -inf; a row that is out of range is
+    NaN.
+    """
+    if plain:
+        a, t = root.solve(curve, x, k, tau, plain)
+        return curve.value(root.distances(x, tau, a, t)), a, t
+    xp = namespace(x)
+    fits = xp.all((x < math.inf) & (x == x), axis=-1) & (k.part >= 0)
+    fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
+    inner = fits & (k.without(0) > 0) & (k.rest > 0)
+    safe = root.Budget(
+        xp.where(inner, k.whole, 0),
+        xp.where(inner, k.part, 0.5),
+        xp.where(inner, k.n, x.shape[-1]),
+    )
+    scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
+    a, t = root.solve(curve, xp.where(inner[..., None], x, 0), safe, scale)
+    outer = xp.where(k.without(0) == 0, xp.full_like(t, math.inf), -math.inf)
+    t = xp.where(inner, t, xp.where(fits, outer, math.nan))
+    a = xp.where(inner, a, 0)
+    at = view(x, a, t, tau, plain)
+    all_or_none = xp.where(t != t, t, xp.where(t < 0, xp.ones_like(t), 0))[..., None]
+    takes_part = (x > -math.inf) | (t != t)[..., None]
+    rest = xp.where(takes_part, all_or_none, 0)
+    return xp.where(at.on, curve.value(at.u), rest), a, t
+
+
+def on_numpy(
+    curve: Curve, x: Any, whole: Any, part: Any, tau: float
+) -> tuple[tuple[Any, Any, Any], bool]:
+    """`solved` by what is quick on NumPy, and whether the rows are plain.
+
+    Raises as the core does.
+    """
+    batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    k = (whole + part.astype(np.float64)).reshape(-1)
+    n = count_finite(flat, "x")
+    check_budget(k, n, "x")
+    rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
+    with np.errstate(all="ignore"):
+        found = quickly(curve, rows, tau)
+    plain = n.min(initial=flat.shape[1]) == flat.shape[1]
+    plain = bool(plain and np.isfinite(found.offset).all())
+    a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
+    return (found.p.reshape(x.shape), a, t), plain
+
+
+class View(NamedTuple):
+    """Where the entries of a row stand.
+
+    Attributes
+    ----------
+    on : (..., n) array of bool, or True
+        Entries whose share depends on the scores.
+    d, u : (..., n) arrays
+        (x - a) / tau and u = d - t, 0 where an entry is not `on`.
+    """
+
+    on: Any
+    d: Any
+    u: Any
+
+    def only(self, values: Any, other: Any = 0) -> Any:
+        """The values where they count."""
+        if self.on is True:
+            return values
+        return namespace(values).where(self.on, values, other)
+
+
+def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
+    """The distances of a solved row, without a number that is not finite."""
+    tau = tau[..., None] if tau.ndim else tau
+    if plain:
+        d = (x - a[..., None]) / tau
+        return View(True, d, d - t[..., None])
+    xp = namespace(x)
+    free = xp.isfinite(t)
+    on = xp.isfinite(x) & free[..., None]
+    d = xp.where(on, x - a[..., None], 0) / tau
+    u = xp.where(on, d - xp.where(free, t, 0)[..., None], 0)
+    return View(on, d, u)
+
+
+class Slopes(NamedTuple):
+    """w, their shares of the sum, 1 / W (0 where W vanishes), and (x - a) / tau."""
+
+    w: Any
+    s: Any
+    inverse: Any
+    d: Any
+
+
+def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
+    """The slopes of every entry at its row's threshold."""
+    x, a, t, tau = point
+    xp, at = namespace(x), view(x, a, t, tau, plain)
+    w = at.only(curve.slope(at.u))
+    log = at.only(curve.log_slope(at.u), -math.inf)
+    top = xp.max(xp.detach(log), axis=-1)
+    e = xp.exp(log - xp.where(top > -math.inf, top, 0)[..., None])
+    total = xp.sum(e, axis=-1)
+    s = e / xp.where(total > 0, total, 1)[..., None]
+    W = xp.sum(w, axis=-1)
+    steep = W > xp.finfo(W.dtype).tiny
+    return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at.d)
+
+
+def push(
+    curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
+) -> tuple[Any, Any]:
+    """The changes of the shares and of t; `at` holds x, a, t and tau."""
+    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
+    tau = at[3]
+    if tau.ndim:
+        tau, dtau = tau[..., None], dtau[..., None]
+    move = (dx - d * dtau) / tau
+    mean = xp.sum(s * move, axis=-1)
+    return w * (move - mean[..., None]) + s * dk[..., None], mean - dk * inverse
+
+
+def pull(
+    curve: Curve, at: tuple[Any, ...], plain: bool, gp: Any, gt: Any
+) -> tuple[Any, Any, Any]:
+    """The gradients by x, k and tau, from those by the shares and by t, or None."""
+    if gp is None and gt is None:
+        return None, None, None
+    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
+    tau, gx, gk = at[3], 0, 0
+    if gp is not None:
+        gk = xp.sum(s * gp, axis=-1)
+        gx = w * (gp - gk[..., None])
+    if gt is not None:
+        gx = gx + gt[..., None] * s
+        gk = gk - gt * inverse
+    gx = gx / (tau[..., None] if tau.ndim else tau)
+    gtau = -xp.sum(gx * d, axis=-1)
+    return gx, gk, gtau if tau.ndim else gtau.sum()

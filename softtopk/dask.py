@@ -1,0 +1,280 @@
+"""The smooth selection on Dask arrays: only sums travel, no chunk moves.
+
+>>> import dask.array as da
+>>> import softtopk.dask as stk
+>>> x = da.arange(1_000_000, chunks=250_000) / 1e5
+>>> p = stk.soft_topk(x, k=1000)  # computes the threshold; the shares are lazy
+>>> round(float(p.sum().compute()), 6)
+1000.0
+
+The threshold takes a round over the chunks for extremes, mean and deviation, and then
+a round a pass of the search, mostly four or five in all.  `persist` scores that would
+otherwise be loaded or calculated anew in each.  Every round is an ordinary `compute`:
+the progress bar is ``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.
+A scheduler may give a chunk to an idle worker if that seems quicker; with the setting
+``distributed.scheduler.work-stealing`` at False none ever moves.  Few large chunks are
+best: scheduling one takes milliseconds, calculating with it some
+ten nanoseconds an entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._rows import Array, check_temperature
+from ._solve import root
+from .curves import Curve, resolve
+
+__all__ = ["soft_topk", "threshold"]
+
+_PART = 1 << 16
+"""Entries of a chunk that are calculated with at a time."""
+
+
+def soft_topk(
+    x: Any,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: Any = None,
+) -> Any:
+    """Smooth top-k selection: lazy shares in [0, 1] that sum to k.
+
+    Parameters
+    ----------
+    x : dask array
+        Scores, finite or -inf, of any chunks.
+    k : array_like
+        Budget, real; one for all or an array that broadcasts against `x` without
+        `axis`.
+    curve : str or Curve
+        As in the core.
+    temperature : float
+        Above 0.
+    axis : int
+        The axis along which the shares sum to k.
+    where : dask array of bool, optional
+        Entries that take part; the others get share 0.
+
+    Returns
+    -------
+    dask array
+        p, of the shape, chunks and type of `x` (float64 if `x` holds no floats).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    The threshold is computed before this returns, the shares when they are asked for.
+    """
+    rows, curve, tau = (
+        _rows(x, axis, where),
+        resolve(curve),
+        check_temperature(temperature),
+    )
+    a, t = _solve(rows, k, curve, tau)
+    kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+
+    def shares(x: Array, a: Array, t: Array) -> Array:
+        out = np.empty(x.shape, kind)
+        for part, u in _parts(x, a, t, tau):
+            inner = np.where(np.isfinite(u), u, 0)
+            ends = (u == math.inf) & (x[..., part] > -math.inf)
+            out[..., part] = np.where(np.isfinite(u), curve.value(inner), ends)
+        return out
+
+    p = da.map_blocks(shares, rows, *_beside(rows, a, t), dtype=kind)
+    return da.moveaxis(p, -1, axis)
+
+
+def threshold(
+    x: Any,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: int = -1,
+    where: Any = None,
+) -> Any:
+    """The threshold of `soft_topk`, computed.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    NumPy array or float
+        One number a row, float64; +inf where k = 0, -inf where k takes all finite
+        entries.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_topk`.
+    """
+    tau = check_temperature(temperature)
+    a, t = _solve(_rows(x, axis, where), k, resolve(curve), tau)
+    return (a + tau * t)[()]
+
+
+def _rows(x: Any, axis: int, where: Any) -> Any:
+    """The scores with the operator's axis last; no chunk is cut or joined."""
+    x = da.asarray(x)
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"x must hold real numbers, got dtype {x.dtype}")
+    if x.ndim == 0 or x.shape[axis] == 0:
+        raise ValueError(
+            f"x must have at least one entry along its axis, got {x.shape}"
+        )
+    if where is not None:
+        x = da.where(
+            where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf
+        )
+    return da.moveaxis(x, axis, -1)
+
+
+def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array]:
+    """Anchors and offsets of the rows."""
+    batch = x.shape[:-1]
+    given = np.asarray(k)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"k must be a real number or an array of them, got {k!r}")
+    given = np.broadcast_to(given.astype(np.float64), batch)
+    n, moments = _moments(x)
+    if not np.all((given >= 0) & (given <= n)):
+        bad = given[~((given >= 0) & (given <= n))][0]
+        raise ValueError(
+            f"k must lie in [0, m], m the finite entries of x in the row, got {bad}"
+        )
+    inner = (given > 0) & (given < n)
+    whole = np.floor(given)
+    budget = root.Budget(
+        np.where(inner, whole, 0).astype(np.int64),
+        np.where(inner, given - whole, 0.5),
+        np.where(inner, n, 2),
+    )
+    start = root.begin(curve, budget, tau, moments)
+    at = start._replace(done=start.done | ~inner)
+    for count in range(root.LIMIT):
+        if at.done.all():
+            break
+        row = _gathered(x, _sums, at.anchor, at.search.t, curve, tau)
+        with np.errstate(all="ignore"):
+            at = root.advance(
+                curve,
+                budget,
+                tau,
+                tuple(np.moveaxis(row.sum(axis=-2), -1, 0)),
+                at,
+                count,
+            )
+    a, t = at.anchor, at.search.t
+    if math.isfinite(curve.support[0]) and math.isfinite(curve.support[1]):
+        row = _gathered(x, _gap, a, t, curve, tau)
+        m, least, most = row[..., 0].sum(-1), row[..., 1].min(-1), row[..., 2].max(-1)
+        with np.errstate(all="ignore"):
+            a, t = root.settled(curve, budget, tau, a, t, (m, least, most))
+    outer = np.where(given > 0, -math.inf, math.inf)
+    return np.where(inner, a, 0), np.where(inner, t, outer)
+
+
+def _moments(x: Any) -> tuple[Array, root.Moments]:
+    """Finite entries of each row, and their moments, from those of the chunks."""
+    part = _gathered(x, _chunk_moments)
+    n, bad, top, least, mean, square = np.moveaxis(part, -1, 0)
+    if bad.any():
+        raise ValueError("x must be finite or -inf wherever it takes part")
+    count = n.sum(axis=-1)
+    total = np.maximum(count, 1)[..., None]
+    middle = (mean * (n / total)).sum(axis=-1)
+    away = mean - middle[..., None]
+    spread = ((square + n * away * away) / total).sum(axis=-1)
+    top = np.where(count > 0, top.max(axis=-1), 0)
+    least = np.where(count > 0, least.min(axis=-1), 0)
+    moments = root.Moments(top, least, middle, np.sqrt(spread))
+    return count.astype(np.int64), moments
+
+
+def _chunk_moments(x: Array) -> Array:
+    """(..., n) to (..., 6): count, bad entries, extremes, mean, squares about it."""
+    x = x.astype(np.float64)
+    finite = np.isfinite(x)
+    n = finite.sum(axis=-1)
+    top = np.where(finite, x, -math.inf).max(axis=-1)
+    least = np.where(finite, x, math.inf).min(axis=-1)
+    mean = np.where(finite, x, 0).sum(axis=-1) / np.maximum(n, 1)
+    d = np.where(finite, x - mean[..., None], 0)
+    bad = (~finite & (x != -math.inf)).sum(axis=-1)
+    return np.stack([n, bad, top, least, mean, np.vecdot(d, d)], axis=-1)
+
+
+def _sums(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
+    """(..., n) to (..., 5): the sums of a chunk."""
+    total: Any = 0
+    for _, u in _parts(x, a, t, tau):
+        total = total + np.stack(root.sums(curve, u), axis=-1)
+    return np.asarray(total)
+
+
+def _gap(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
+    """(..., n) to (..., 3): how many scores are above, the least of them, the next."""
+    u = next(u for _, u in _parts(x, a, t, tau, x.shape[-1]))
+    above = u > curve.centre
+    least = np.where(above, x, math.inf).min(axis=-1)
+    most = np.where(above, -math.inf, x).max(axis=-1)
+    return np.stack([above.sum(axis=-1), least, most], axis=-1)
+
+
+def _parts(
+    x: Array, a: Array, t: Array, tau: float, most: int = 0
+) -> Iterator[tuple[slice, Array]]:
+    """A chunk's distances, some at a time: its memory stays near that of the chunk."""
+    n = x.shape[-1]
+    a, t = np.reshape(a, x.shape[:-1]), np.reshape(t, x.shape[:-1])
+    size = most or max(1, _PART // max(1, math.prod(x.shape[:-1])))
+    for i in range(0, n, size):
+        part = slice(i, min(i + size, n))
+        with np.errstate(all="ignore"):
+            yield part, root.distances(x[..., part].astype(np.float64), tau, a, t)
+
+
+def _beside(x: Any, *columns: Array) -> list[Any]:
+    """One number a row, in chunks beside those of x."""
+    chunks = (*x.chunks[:-1], (1,))
+    return [da.from_array(c[..., None], chunks=chunks) for c in columns]
+
+
+def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
+    """What is measured of each chunk, (..., chunks along the axis, numbers)."""
+    columns = [g for g in given if isinstance(g, np.ndarray)]
+    rest = [g for g in given if not isinstance(g, np.ndarray)]
+
+    def measured(x: Array, *columns: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return measure(x, *columns, *rest)[..., None, :]
+
+    size = {"_chunk_moments": 6, "_sums": 5, "_gap": 3}[measure.__name__]
+    chunks = (*x.chunks[:-1], (1,) * len(x.chunks[-1]), (size,))
+    out = da.map_blocks(
+        measured,
+        x,
+        *_beside(x, *columns),
+        new_axis=x.ndim,
+        chunks=chunks,
+        dtype=np.float64,
+        meta=np.empty((0,) * (x.ndim + 1)),
+    )
+    return np.asarray(out.compute())

@@ -1,0 +1,227 @@
+r"""The operators on JAX arrays, with derivatives of any order by x, k and temperature.
+
+>>> import jax
+>>> import softtopk.jax as stk
+>>> f = lambda x: (stk.soft_topk(x, 2) ** 2).sum()
+>>> jax.hessian(f)(jax.numpy.array([3.0, 1.0, 0.0, 0.0])).shape
+(4, 4)
+
+`jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while
+loop over sums along the axis, and scores divided over devices stay where they are.
+Outside of transformations values on the CPU are checked, as the core does it; within
+them a row out of range is NaN.  Nothing here has been run on an accelerator.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from . import curves as curves
+from ._frameworks import losses as _losses
+from ._frameworks import operators as _operators
+from ._frameworks import selection
+from ._frameworks.rows import verify
+from ._namespace import register
+
+
+@jax.custom_jvp
+def _log1p(x: Any) -> Any:
+    """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off."""
+    w = 1 + x
+    inner = (w != 1) & (w > 0) & (w < jnp.inf)
+    quotient = jnp.log(w) * (x / jnp.where(inner, w - 1, 1))
+    return jnp.where(inner, quotient, jnp.where(w == 1, x, jnp.log(w)))
+
+
+_log1p.defjvps(lambda dx, _, x: dx / (1 + x))
+
+
+class _Jax:
+    """What the operators ask of an array library."""
+
+    abs, atan2, arccos, ceil, clip = (
+        jnp.abs,
+        jnp.arctan2,
+        jnp.arccos,
+        jnp.ceil,
+        jnp.clip,
+    )
+    cos, exp, expm1, finfo, floor = jnp.cos, jnp.exp, jnp.expm1, jnp.finfo, jnp.floor
+    hypot, isfinite, log = jnp.hypot, jnp.isfinite, jnp.log
+    maximum, minimum, moveaxis = jnp.maximum, jnp.minimum, jnp.moveaxis
+    ones_like, zeros_like, full_like = jnp.ones_like, jnp.zeros_like, jnp.full_like
+    remainder, reshape, sigmoid = jnp.remainder, jnp.reshape, jax.nn.sigmoid
+    sin, sqrt, where, bool_ = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
+    sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
+    broadcast_shapes = jnp.broadcast_shapes
+    broadcast_to, softmax = jnp.broadcast_to, jax.nn.softmax
+    detach = staticmethod(jax.lax.stop_gradient)
+
+    @staticmethod
+    def log1p(x: Any) -> Any:
+        return _log1p(x)
+
+    @staticmethod
+    def asarray(value: Any, like: Any = None) -> Any:
+        return jnp.asarray(value)
+
+    @staticmethod
+    def astype(x: Any, dtype: Any) -> Any:
+        return x if x.dtype == dtype else x.astype(dtype)
+
+    @staticmethod
+    def is_array(value: Any) -> Any:
+        return isinstance(value, jax.Array)
+
+    @staticmethod
+    def is_floating(x: Any) -> Any:
+        return jnp.issubdtype(x.dtype, jnp.floating)
+
+    @staticmethod
+    def is_real(x: Any) -> Any:
+        return jnp.issubdtype(x.dtype, jnp.floating) | jnp.issubdtype(
+            x.dtype, jnp.integer
+        )
+
+    @staticmethod
+    def floating(x: Any, name: str) -> tuple[Any, Any]:
+        """The scores in the type to calculate with, and the type of the results."""
+        if jnp.issubdtype(x.dtype, jnp.complexfloating):
+            raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            x = x.astype(jnp.result_type(float))
+        return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
+
+    @staticmethod
+    def replicate(value: Any, like: Any) -> Any:
+        return value
+
+    @staticmethod
+    def integers(values: Any, like: Any) -> Any:
+        return jnp.asarray(values).astype(jnp.result_type(int))
+
+    @staticmethod
+    def numbers(values: Any, like: Any) -> Any:
+        return jnp.asarray(values, like.dtype)
+
+    @staticmethod
+    def arange(start: int, stop: int, like: Any) -> Any:
+        return jnp.arange(start, stop, dtype=like.dtype)
+
+    @staticmethod
+    def places(n: int, like: Any) -> Any:
+        return jnp.arange(n)
+
+    @staticmethod
+    def argmax(x: Any) -> Any:
+        return jnp.argmax(x, axis=-1)
+
+    @staticmethod
+    def largest(x: Any, k: int) -> Any:
+        return jax.lax.top_k(x, k)[0][..., -1]
+
+    @staticmethod
+    def ordered(x: Any, place: Any) -> Any:
+        index = x.shape[-1] - place[..., None]
+        return jnp.take_along_axis(jnp.sort(x, axis=-1), index, axis=-1)[..., 0]
+
+    @staticmethod
+    def looks(x: Any, check: bool | None) -> Any:
+        if isinstance(x, jax.core.Tracer):
+            if check:
+                raise ValueError("check=True cannot look at values that are traced")
+            return False
+        if check is None:
+            return all(device.platform == "cpu" for device in x.devices())
+        return check
+
+    @staticmethod
+    def loop(going: Any, step: Any, state: Any) -> Any:
+        like = functools.partial(jax.tree.map, jnp.asarray)
+        return jax.lax.while_loop(
+            lambda at: going(*at), lambda at: like(step(*at)), like(state)
+        )
+
+    @staticmethod
+    def select(
+        curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
+    ) -> Any:
+        plain = False
+        if _Jax.looks(x, check) and not isinstance(tau, jax.core.Tracer):
+            plain = verify(_Jax, x, selection.budget(x, whole, part), tau)
+        return _jitted(curve, plain, x, whole, part, tau)
+
+    @staticmethod
+    def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
+        return _attach(
+            jax.lax.stop_gradient(value),
+            {name: pair[0] for name, pair in by.items()},
+            {name: pair[1] for name, pair in by.items()},
+        )
+
+
+register(jax.Array, _Jax)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _select(
+    curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[Any, Any, Any]:
+    return selection.solved(curve, x, selection.budget(x, whole, part), tau, plain)
+
+
+@_select.defjvp
+def _select_rule(
+    curve: curves.Curve, plain: bool, primals: Any, tangents: Any
+) -> tuple[Any, Any]:
+    x, _, _, tau = primals
+    p, a, t = _select(curve, plain, *primals)
+    dx, _, dk, dtau = tangents
+    dp, dt = selection.push(curve, (x, a, t, tau), plain, dx, dk, dtau)
+    return (p, a, t), (dp, jnp.zeros_like(a), dt)
+
+
+_jitted = jax.jit(_select, static_argnums=(0, 1))
+
+
+@jax.custom_jvp
+def _attach(value: Any, inputs: Any, slopes: Any) -> Any:
+    return value
+
+
+@_attach.defjvp
+def _attach_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    value, _, slopes = primals
+    change = jnp.zeros_like(value)
+    for name, slope in slopes.items():
+        move = slope * tangents[1][name]
+        change = change + (move.sum(-1) if name == "x" else move)
+    return value, change
+
+
+_own = functools.partial(_operators.adopt, _Jax, __name__)
+
+soft_topk = _own(_operators.soft_topk)
+threshold = _own(_operators.threshold)
+top_k_st = _own(_operators.top_k_st)
+softmax = _own(_operators.softmax)
+sparsemax = _own(_operators.sparsemax)
+entmax = _own(_operators.entmax)
+top_k = _own(_operators.top_k)
+top_k_sum = _own(_operators.top_k_sum)
+grad_topk = _own(_operators.grad_topk)
+log_partition = _own(_operators.log_partition)
+potential = _own(_losses.potential)
+cross_entropy = _own(_losses.cross_entropy)
+am_softmax_loss = _own(_losses.am_softmax_loss)
+sparse_softmax_loss = _own(_losses.sparse_softmax_loss)
+entmax_loss = _own(_losses.entmax_loss)
+sparsemax_loss = _own(_losses.sparsemax_loss)
+top_k_loss = _own(_losses.top_k_loss)
+stop_gradient_loss = _own(_losses.stop_gradient_loss)
+
+__all__ = [*_operators.__all__, *_losses.__all__]

@@ -1,0 +1,504 @@
+r"""The operators on PyTorch tensors, with derivatives by x, k and temperature.
+
+>>> import torch
+>>> import softtopk.torch as stk
+>>> x = torch.tensor([3.0, 1.0, 0.0, 0.0], requires_grad=True)
+>>> (stk.soft_topk(x, k=2) ** 2).sum().backward()
+>>> x.grad.shape
+torch.Size([4])
+
+Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
+``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
+taken too.  Eager tensors on the CPU are checked, as the core does it; compiled or on an
+accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.autograd import Function
+from torch.distributed.tensor import DTensor, Replicate
+
+from . import curves as curves
+from ._frameworks import losses as _losses
+from ._frameworks import operators as _operators
+from ._frameworks import selection
+from ._frameworks.rows import verify
+from ._namespace import register
+from ._solve.schemes import scheme_of
+
+_PASSES = 4
+"""Passes between two looks at an accelerator, each of which waits for it."""
+
+
+def _whole(out: Any) -> Any:
+    """The sums of a divided row, added once over the devices."""
+    if isinstance(out, DTensor):
+        return out.redistribute(placements=[Replicate()] * out.device_mesh.ndim)
+    return out
+
+
+class _Torch:
+    """What the operators ask of an array library."""
+
+    abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
+    atan2, cos, exp, expm1 = torch.atan2, torch.cos, torch.exp, torch.expm1
+    finfo, floor, hypot, isfinite = (
+        torch.finfo,
+        torch.floor,
+        torch.hypot,
+        torch.isfinite,
+    )
+    log, log1p, maximum, minimum = torch.log, torch.log1p, torch.maximum, torch.minimum
+    ones_like, zeros_like, full_like = (
+        torch.ones_like,
+        torch.zeros_like,
+        torch.full_like,
+    )
+    remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
+    sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
+    bool_, broadcast_to = torch.bool, torch.broadcast_to
+    broadcast_shapes = torch.broadcast_shapes
+
+    @staticmethod
+    def sum(x: Any, axis: int = -1) -> Any:
+        return _whole(torch.sum(x, dim=axis))
+
+    @staticmethod
+    def max(x: Any, axis: int | None = None) -> Any:
+        return _whole(torch.amax(x, dim=() if axis is None else axis))
+
+    @staticmethod
+    def min(x: Any, axis: int | None = None) -> Any:
+        return _whole(torch.amin(x, dim=() if axis is None else axis))
+
+    @staticmethod
+    def all(x: Any, axis: int = -1) -> Any:
+        return torch.all(x, dim=axis)
+
+    @staticmethod
+    def softmax(x: Any) -> Any:
+        return torch.softmax(x, dim=-1)
+
+    @staticmethod
+    def detach(x: Any) -> Any:
+        return x.detach()
+
+    @staticmethod
+    def asarray(value: Any, like: Any = None) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value
+        return torch.as_tensor(value, device=None if like is None else like.device)
+
+    @staticmethod
+    def astype(x: Any, dtype: Any) -> Any:
+        return x.to(dtype)
+
+    @staticmethod
+    def is_array(value: Any) -> Any:
+        return isinstance(value, torch.Tensor)
+
+    @staticmethod
+    def is_floating(x: Any) -> Any:
+        return x.dtype.is_floating_point
+
+    @staticmethod
+    def is_real(x: Any) -> Any:
+        return not (x.dtype.is_complex or x.dtype == torch.bool)
+
+    @staticmethod
+    def floating(x: Any, name: str) -> tuple[Any, Any]:
+        """The scores in the type to calculate with, and the type of the results."""
+        if x.dtype.is_complex:
+            raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
+        if not x.dtype.is_floating_point:
+            x = x.to(torch.get_default_dtype())
+        return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
+
+    @staticmethod
+    def replicate(value: Any, like: Any) -> Any:
+        """A number a row as every device of a divided row needs it."""
+        if isinstance(like, DTensor) and not isinstance(value, DTensor):
+            places = [Replicate()] * like.device_mesh.ndim
+            return DTensor.from_local(value, like.device_mesh, places)
+        return value
+
+    @staticmethod
+    def integers(values: Any, like: Any) -> Any:
+        if isinstance(values, torch.Tensor):
+            return values.to(torch.int64)
+        if isinstance(values, int):
+            given = torch.full((), values, dtype=torch.int64, device=like.device)
+        else:
+            given = torch.as_tensor(values, device=like.device)
+        return _Torch.replicate(given, like)
+
+    @staticmethod
+    def numbers(values: Any, like: Any) -> Any:
+        if isinstance(values, float | int):
+            given = torch.full((), values, dtype=like.dtype, device=like.device)
+        else:
+            given = torch.as_tensor(values).to(like.dtype).to(like.device)
+        return _Torch.replicate(given, like)
+
+    @staticmethod
+    def arange(start: int, stop: int, like: Any) -> Any:
+        return torch.arange(start, stop, dtype=like.dtype, device=like.device)
+
+    @staticmethod
+    def places(n: int, like: Any) -> Any:
+        return torch.arange(n, device=like.device)
+
+    @staticmethod
+    def argmax(x: Any) -> Any:
+        return torch.argmax(x, dim=-1)
+
+    @staticmethod
+    def largest(x: Any, k: int) -> Any:
+        return torch.topk(x, k, dim=-1, sorted=True).values[..., -1]
+
+    @staticmethod
+    def ordered(x: Any, place: Any) -> Any:
+        index = x.shape[-1] - place[..., None]
+        return torch.take_along_dim(torch.sort(x, dim=-1).values, index, -1)[..., 0]
+
+    @staticmethod
+    def looks(x: Any, check: bool | None) -> Any:
+        if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level():
+            if check:
+                raise ValueError("check=True cannot look at values that are traced")
+            return False
+        return x.device.type == "cpu" if check is None else check
+
+    @staticmethod
+    def loop(going: Any, step: Any, state: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return _compiled_loop(going, step, state)
+        passes = 1 if _leaf(state).device.type == "cpu" else _PASSES
+        while going(*state):
+            for _ in range(passes):
+                state = step(*state)
+        return state
+
+    @staticmethod
+    def select(
+        curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
+    ) -> Any:
+        if torch.compiler.is_compiling():
+            return _Select.apply(curve, x, whole, part, tau)
+        _one_forward_mode()
+        call = _Call(curve, _Torch.looks(x, check), x.device.type == "cpu")
+        return _EagerSelect.apply(call, x, whole, part, tau)
+
+    @staticmethod
+    def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
+        kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
+        pairs = [by.get(name, (None, None)) for name in ("x", "k", "tau")]
+        inputs, slopes = zip(*pairs, strict=True)
+        return kind.apply(value, *inputs, *slopes)
+
+
+register(torch.Tensor, _Torch)
+
+
+def _leaf(state: Any) -> Any:
+    while isinstance(state, tuple):
+        state = state[-1]
+    return state
+
+
+def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
+    """The loop as one node of the graph: flat, and no two numbers in one memory."""
+    from torch._higher_order_ops import while_loop
+    from torch.utils import _pytree as tree
+
+    start, form = tree.tree_flatten(state)
+    start = [
+        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
+    ]
+
+    def body(*flat: Any) -> tuple[Any, ...]:
+        out, _ = tree.tree_flatten(step(*tree.tree_unflatten(flat, form)))
+        return tuple(v.clone() for v in out)
+
+    return tree.tree_unflatten(
+        while_loop(lambda *flat: going(*tree.tree_unflatten(flat, form)), body, start),
+        form,
+    )
+
+
+def _one_forward_mode() -> None:
+    """Forward mode inside forward mode through a Function is silently wrong."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    kinds = [level.key() for level in levels]
+    if kinds.count(torch._C._functorch.TransformType.Jvp) > 1:
+        raise NotImplementedError(
+            "forward mode inside forward mode is not supported by PyTorch's custom "
+            "functions: use reverse mode inside (torch.func.hessian does)"
+        )
+
+
+class _Select(Function):
+    """x, k, tau to p, a and t; a is a constant."""
+
+    @staticmethod
+    def forward(
+        curve: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        return selection.solved(curve, x, selection.budget(x, whole, part), tau, False)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.curve, x, _, _, tau = inputs
+        ctx.plain = False
+        _, a, t = output
+        ctx.mark_non_differentiable(a)
+        ctx.save_for_backward(x, a, t, tau)
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, gt)
+        return None, gx, None, gk, gtau
+
+    @staticmethod
+    def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = _batched(info, places[1:], given)
+        kind = _EagerSelect if isinstance(curve, _Call) else _Select
+        return kind.apply(curve, x, *_as_rows_of(x[..., 0], rest)), (0, 0, 0)
+
+
+class _Call:
+    """A curve, whether to look at values, and whether a look found no special row."""
+
+    def __init__(self, curve: Any, look: bool, on_cpu: bool) -> None:
+        self.curve, self.look, self.plain = curve, look, False
+        self.quick = on_cpu and scheme_of(curve) is not None
+
+
+class _EagerSelect(_Select):
+    """With a look at the values, NumPy's quick search on the CPU, and forward mode.
+
+    torch.compile traces neither.
+    """
+
+    @staticmethod
+    def forward(
+        call: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        if call.look and type(x) is torch.Tensor and call.quick and not tau.ndim:
+            found, call.plain = selection.on_numpy(
+                call.curve, x.numpy(), whole.numpy(), part.numpy(), float(tau)
+            )
+            p, a, t = map(torch.from_numpy, found)
+            return p, a, t
+        k = selection.budget(x, whole, part)
+        if call.look:
+            call.plain = verify(_Torch, x, k, tau)
+        return selection.solved(call.curve, x, k, tau, call.plain)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        call, *rest = inputs
+        _Select.setup_context(ctx, (call.curve, *rest), output)
+        ctx.plain = call.plain
+        ctx.set_materialize_grads(False)
+        ctx.save_for_forward(rest[0], *output[1:], rest[3])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
+        at = ctx.saved_tensors
+        moves = zip((at[0], at[2], at[3]), (tangents[1], *tangents[3:]), strict=True)
+        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
+        return dp, None, dt
+
+
+def _batched(info: Any, places: Any, given: Any) -> list[Any]:
+    """Arguments of a vectorised function with the batch first."""
+    return [
+        v
+        if v is None
+        else v.expand(info.batch_size, *v.shape)
+        if place is None
+        else v.movedim(place, 0)
+        for v, place in zip(given, places, strict=True)
+    ]
+
+
+def _as_rows_of(like: Any, given: list[Any]) -> list[Any]:
+    """Numbers of a batch as numbers a row."""
+    return [
+        v.reshape(v.shape + (1,) * (like.ndim - v.ndim)).expand(like.shape)
+        for v in given
+    ]
+
+
+class _Attach(Function):
+    """A number a row, with its derivatives by x, k and tau as given."""
+
+    @staticmethod
+    def forward(value: Any, *_: Any) -> Any:
+        return value.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs[4:])
+        ctx.single = inputs[3] is not None and inputs[3].ndim == 0
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        sx, sk, stau = ctx.saved_tensors
+        gtau = None if stau is None else g * stau
+        return (
+            None,
+            None if sx is None else g[..., None] * sx,
+            None if sk is None else g * sk,
+            gtau.sum() if gtau is not None and ctx.single else gtau,
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
+        batched = _batched(info, places, given)
+        if batched[3] is not None:
+            batched[3] = _as_rows_of(batched[0], [batched[3]])[0]
+        kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
+        return kind.apply(*batched), 0
+
+
+class _EagerAttach(_Attach):
+    """Also in forward mode."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Attach.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(output, *inputs[4:])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        value, *slopes = ctx.saved_tensors
+        change = torch.zeros_like(value)
+        for move, slope, axis in zip(tangents[1:4], slopes, "xk ", strict=True):
+            if move is not None and slope is not None:
+                part = move * slope
+                change = change + (part.sum(-1) if axis == "x" else part)
+        return change
+
+
+_own = functools.partial(_operators.adopt, _Torch, __name__, dim=True)
+
+soft_topk = _own(_operators.soft_topk)
+threshold = _own(_operators.threshold)
+top_k_st = _own(_operators.top_k_st)
+softmax = _own(_operators.softmax)
+sparsemax = _own(_operators.sparsemax)
+entmax = _own(_operators.entmax)
+top_k = _own(_operators.top_k)
+top_k_sum = _own(_operators.top_k_sum)
+grad_topk = _own(_operators.grad_topk)
+log_partition = _own(_operators.log_partition)
+potential = _own(_losses.potential)
+cross_entropy = _own(_losses.cross_entropy)
+am_softmax_loss = _own(_losses.am_softmax_loss)
+sparse_softmax_loss = _own(_losses.sparse_softmax_loss)
+entmax_loss = _own(_losses.entmax_loss)
+sparsemax_loss = _own(_losses.sparsemax_loss)
+top_k_loss = _own(_losses.top_k_loss)
+stop_gradient_loss = _own(_losses.stop_gradient_loss)
+
+
+class _Module(torch.nn.Module):
+    """An operator with its settings."""
+
+    operator: Any = None
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.settings = settings
+        for name in ("k", "temperature"):
+            if isinstance(settings.get(name), torch.nn.Parameter):
+                self.register_parameter(name, settings.pop(name))
+
+    def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
+        """The operator at x; arguments such as `where` and `k` may be given here."""
+        settings = self.settings | dict(self.named_parameters()) | given
+        out: torch.Tensor = type(self).operator(x, **settings)
+        return out
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+
+
+class SoftTopK(_Module):
+    """`soft_topk` as a module; `k` and `temperature` may be parameters to be trained.
+
+    >>> import softtopk.torch as stk
+    >>> stk.SoftTopK(k=2, curve="exp")
+    SoftTopK(k=2, curve='exp', temperature=1.0, dim=-1)
+    """
+
+    operator = staticmethod(soft_topk)
+
+    def __init__(
+        self, k: Any, curve: Any = "laplace", temperature: Any = 1.0, dim: Any = -1
+    ) -> None:
+        super().__init__(k=k, curve=curve, temperature=temperature, dim=dim)
+
+
+class TopKST(SoftTopK):
+    """`top_k_st` as a module: hard forward, soft backward."""
+
+    operator = staticmethod(top_k_st)
+
+
+class Threshold(SoftTopK):
+    """`threshold` as a module."""
+
+    operator = staticmethod(threshold)
+
+
+class GradTopK(_Module):
+    """`grad_topk` as a module."""
+
+    operator = staticmethod(grad_topk)
+
+    def __init__(self, k: Any, temperature: Any = 1.0, dim: Any = -1) -> None:
+        super().__init__(k=k, temperature=temperature, dim=dim)
+
+
+class Sparsemax(_Module):
+    """`sparsemax` as a module."""
+
+    operator = staticmethod(sparsemax)
+
+    def __init__(self, temperature: Any = 1.0, dim: Any = -1) -> None:
+        super().__init__(temperature=temperature, dim=dim)
+
+
+class Entmax(_Module):
+    """`entmax` as a module."""
+
+    operator = staticmethod(entmax)
+
+    def __init__(
+        self, alpha: float = 1.5, temperature: Any = 1.0, dim: Any = -1
+    ) -> None:
+        super().__init__(alpha=alpha, temperature=temperature, dim=dim)
+
+
+__all__ = [
+    *_operators.__all__,
+    *_losses.__all__,
+    "Entmax",
+    "GradTopK",
+    "SoftTopK",
+    "Sparsemax",
+    "Threshold",
+    "TopKST",
+]

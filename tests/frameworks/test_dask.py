@@ -1,0 +1,80 @@
+"""The selection on Dask: against the core, lazy, and without any chunk moving."""
+
+import os
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.diagnostics import ProgressBar
+from distributed import Client, LocalCluster, wait
+
+import softtopk as core
+import softtopk.dask as stk
+
+CURVES = ["exp", "laplace", "sigmoid", "clip", "triangular", core.curves.entmax(1.5)]
+SCORES = int(float(os.environ.get("SOFTTOPK_DASK_SCORES", "2e8")))
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=str)
+def test_shares_and_threshold_are_the_cores(curve):
+    x = np.random.default_rng(0).standard_normal((6, 1000))
+    x[0, :3] = -np.inf
+    rows = da.from_array(x, chunks=(2, 300))
+    for k, tau in [(1, 1.0), (3.5, 0.01), ([0, 1, 1000, 3, 900.2, 7], 0.3)]:
+        p = stk.soft_topk(rows, k, curve, temperature=tau)
+        assert p.chunks == rows.chunks
+        exact = core.soft_topk(x, k, curve, temperature=tau)
+        assert abs(p.compute() - exact).max() < 4e-15
+        t = stk.threshold(rows, k, curve, temperature=tau)
+        assert np.allclose(
+            t, core.threshold(x, k, curve, temperature=tau), rtol=0, atol=4e-15
+        )
+
+
+def test_other_axes_masks_and_types():
+    x = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    rows, mask = da.from_array(x, chunks=(7, 2)), x > -1
+    p = stk.soft_topk(rows, 3, axis=0, where=da.from_array(mask, chunks=(7, 2)))
+    assert p.dtype == np.float32 and p.chunks == rows.chunks
+    exact = core.soft_topk(x, 3, axis=0, where=mask)
+    assert abs(p.compute() - exact).max() < 4e-7
+
+
+def test_bad_input_raises():
+    x = da.from_array(np.array([1.0, np.nan]), chunks=1)
+    with pytest.raises(ValueError, match="x must be finite"):
+        stk.threshold(x, 1)
+    with pytest.raises(ValueError, match="k must lie in"):
+        stk.threshold(da.arange(5.0, chunks=2), 6)
+
+
+def test_rounds_show_the_progress_bar_of_dask(capsys):
+    with ProgressBar(minimum=0):
+        stk.threshold(da.arange(1000.0, chunks=100), 10)
+    assert "100% Completed" in capsys.readouterr().out
+
+
+def _sent(dask_worker):
+    return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+
+
+def test_no_chunk_moves_between_workers():
+    """2e8 scores of float32: what workers send each other is at most a megabyte."""
+    n, k = SCORES, SCORES // 1000
+    with (
+        dask.config.set({"distributed.scheduler.work-stealing": False}),
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        x = da.random.default_rng(0).standard_normal(
+            n, dtype=np.float32, chunks=n // 20
+        )
+        x = x.persist()
+        wait(x)
+        p = stk.soft_topk(x, k)
+        total = float(p.sum(dtype=np.float64).compute())
+        assert abs(total / k - 1) < 1e-6
+        assert sum(client.run(_sent).values()) <= 2**20

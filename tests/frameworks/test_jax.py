@@ -1,0 +1,104 @@
+"""What only JAX has: jit, collectives of the compiled program, the number of passes."""
+
+import subprocess
+import sys
+import textwrap
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import softtopk as core
+import softtopk.jax as stk
+from softtopk._solve import root
+
+
+def test_jit_is_equal_and_a_bad_row_is_nan():
+    x = np.random.default_rng(0).standard_normal((3, 40))
+    k = np.array([1.5, 99.0, -1.0])
+    p = np.asarray(jax.jit(lambda x, k: stk.soft_topk(x, k))(x, k))
+    assert abs(p[0] - core.soft_topk(x[0], 1.5)).max() < 1e-15
+    assert np.isnan(p[1:]).all()
+    with pytest.raises(ValueError, match="check=True cannot look"):
+        jax.jit(lambda x: stk.soft_topk(x, 1, check=True))(x)
+
+
+def test_forward_inside_forward_is_right():
+    x = jnp.array([1.3, 0.4, -0.2, -0.9])
+    f = lambda x: (stk.soft_topk(x, 1.7) ** 2).sum()  # noqa: E731
+    assert abs(jax.jacfwd(jax.jacfwd(f))(x) - jax.hessian(f)(x)).max() < 1e-15
+
+
+@pytest.mark.parametrize("curve", ["exp", "laplace", "sigmoid", "clip"])
+def test_six_passes_are_enough_for_normal_rows(curve, monkeypatch):
+    """Counted row by row: a row that has ended is not evaluated any more."""
+    x = np.random.default_rng(9).standard_normal((300, 400))
+    counts, curve = [], core.curves.resolve(curve)
+    for k in (1.0, 8.0, 40.0, 200.5):
+        budget = root.Budget(
+            np.full(300, int(k)), np.full(300, k - int(k)), np.full(300, 400)
+        )
+        at = root.begin(curve, budget, 1.0, root.moments(x, budget.n))
+        passes = np.full(300, 2)  # the extremes, and the deviation
+        with np.errstate(all="ignore"):
+            for count in range(100):
+                if at.done.all():
+                    break
+                passes += ~at.done
+                row = root.sums(curve, root.distances(x, 1.0, at.anchor, at.search.t))
+                at = root.advance(curve, budget, 1.0, row, at, count)
+        counts.append(passes.mean())
+    assert np.mean(counts) <= 6, counts
+
+
+def test_scores_over_eight_devices_travel_as_sums_alone():
+    """Forward, gradient and Hessian product of a divided axis: all-reduces only."""
+    program = """
+        import re
+        import jax, jax.numpy as jnp, numpy as np
+        jax.config.update("jax_enable_x64", True)
+        import softtopk.jax as stk
+        from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+        assert len(jax.devices()) == 8
+        mesh = Mesh(np.array(jax.devices()), "d")
+        place = NamedSharding(mesh, P(None, "d"))
+        x = np.random.default_rng(0).standard_normal((2, 800))
+        v = np.random.default_rng(1).standard_normal((2, 800))
+        X, V = (jax.device_put(a, place) for a in (x, v))
+        other = "all-gather|all-to-all|collective-permute|collective-broadcast"
+        for curve in ("exp", "laplace", "sigmoid", "clip"):
+            def forward(x):
+                return stk.soft_topk(x, 20.5, curve)
+            def loss(x):
+                return (forward(x) ** 2).sum()
+            gradient = jax.grad(loss)
+            def product(x, v):
+                return jax.jvp(gradient, (x,), (v,))[1]
+            for f, given, plain in (
+                (forward, (X,), (x,)), (gradient, (X,), (x,)), (product, (X, V), (x, v))
+            ):
+                program = jax.jit(f, in_shardings=place, out_shardings=place)
+                compiled = program.lower(*given).compile()
+                text = compiled.as_text()
+                assert not re.search(other, text), re.search(other, text)
+                sums = len(re.findall(r"= [^=]* all-reduce(?:-start)?\\(", text))
+                assert sums
+                error = abs(np.asarray(compiled(*given)) - np.asarray(f(*plain))).max()
+                assert error < 1e-14, error
+                print(curve, f.__name__, sums)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={
+            "PATH": "/usr/bin:/bin",
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+            "PYTHONPATH": str(core.__path__[0] + "/.."),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("\n") == 12

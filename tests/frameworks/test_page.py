@@ -1,0 +1,85 @@
+"""The page of the reference: its listing is the modules', its table is true."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "book" / "reference" / "frameworks.md").read_text()
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith(("| operator", "| ---"))
+]
+X = np.array([[1.3, 0.4, -0.2, -0.9, 0.75], [0.3, -1.4, 2.2, 0.1, -0.3]])
+WITHOUT_K = {"softmax", "sparsemax", "entmax"}
+WHOLE = {"grad_topk", "log_partition"}
+
+
+def operator(lib, name):
+    f = getattr(lib.ops, name)
+    with_tau = name not in ("top_k", "top_k_sum")
+
+    def at(x, k, tau):
+        given = () if name in WITHOUT_K else (2 if name in WHOLE else k,)
+        return f(x, *given, **({"temperature": tau} if with_tau else {}))
+
+    return at
+
+
+def test_the_listing_is_that_of_the_modules():
+    sys.path.insert(0, str(ROOT / "tools"))
+    import frameworks_page
+
+    assert PAGE.endswith(frameworks_page.listing())
+
+
+def test_the_table_names_every_operator(lib):
+    losses = {name for name in lib.ops.__all__ if name.endswith(("loss", "entropy"))}
+    names = {name for name in lib.ops.__all__ if name.islower()}
+    assert {row[0] for row in ROWS} == names - losses
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_each_cell_of_the_table(lib, row):
+    name, *orders, batched, short = row
+    f = operator(lib, name)
+    at = [lib.array(X), lib.array(2.4), lib.array(0.8)]
+    for place, order in enumerate(orders):
+        if order == "none":
+            continue
+
+        def total(v, place=place):
+            given = [*at[:place], v, *at[place + 1 :]]
+            out = f(*given)
+            return (out * out).sum()
+
+        derivative, v = total, at[place]
+        weights = np.exp(np.arange(lib.numpy(v).size) / 3).reshape(lib.numpy(v).shape)
+        for _ in range({"any": 2, "1": 1, "0": 1}[order]):
+            last, derivative = (
+                derivative,
+                lib.gradient(
+                    lambda v, g=derivative: (
+                        (g(v) * lib.array(weights)).sum() if g is not total else g(v)
+                    )
+                ),
+            )
+        h = 1e-5
+        move = lib.array(h * np.cos(np.arange(lib.numpy(v).size)).reshape(v.shape))
+        ends = [(lib.numpy(last(v + s * move)) * weights).sum() for s in (1, -1)]
+        if last is total:
+            ends = [lib.numpy(total(v + s * move)) for s in (1, -1)]
+        change = (ends[0] - ends[1]) / 2
+        slope = (lib.numpy(derivative(v)) * lib.numpy(move)).sum()
+        if name != "top_k_st":  # whose derivative is another operator's
+            assert slope == pytest.approx(change, abs=1e-8)
+        assert (abs(slope) > 1e-9) == (order != "0")
+    if batched == "yes":
+        rows = lib.vmap(lambda x: f(x, *at[1:]))(at[0])
+        assert abs(lib.numpy(rows) - lib.numpy(f(*at))).max() < 1e-14
+    if short == "yes":
+        x = lib.cast(at[0], lib.bfloat16)
+        assert f(x, 2, 0.8).dtype == lib.bfloat16
