@@ -200,7 +200,7 @@ def _attach_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
     for name, slope in slopes.items():
         move = slope * tangents[1][name]
         change = change + (move.sum(-1) if name == "x" else move)
-    return value, change
+    return _attach(*primals), change  # the value has its rule in outer derivatives too
 
 
 _own = functools.partial(_operators.adopt, _Jax, __name__)

@@ -29,6 +29,11 @@ def operator(lib, name):
     return at
 
 
+def weighed(lib, g, weights):
+    """The gradient of g, or of a sum of what g is."""
+    return lib.gradient(lambda v: (g(v) * weights).sum())
+
+
 def test_the_listing_is_that_of_the_modules():
     sys.path.insert(0, str(ROOT / "tools"))
     import frameworks_page
@@ -59,14 +64,8 @@ def test_each_cell_of_the_table(lib, row):
         derivative, v = total, at[place]
         weights = np.exp(np.arange(lib.numpy(v).size) / 3).reshape(lib.numpy(v).shape)
         for _ in range({"any": 2, "1": 1, "0": 1}[order]):
-            last, derivative = (
-                derivative,
-                lib.gradient(
-                    lambda v, g=derivative: (
-                        (g(v) * lib.array(weights)).sum() if g is not total else g(v)
-                    )
-                ),
-            )
+            last = derivative
+            derivative = weighed(lib, last, 1 if last is total else lib.array(weights))
         h = 1e-5
         move = lib.array(h * np.cos(np.arange(lib.numpy(v).size)).reshape(v.shape))
         ends = [(lib.numpy(last(v + s * move)) * weights).sum() for s in (1, -1)]
