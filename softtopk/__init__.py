@@ -14,6 +14,7 @@ from .simplex import (
     sparsemax,
     taylor_softmax,
 )
+from .sorting import soft_permutation, soft_rank, soft_sort
 from .subset import grad_topk, log_partition, pair_marginals
 
 __all__ = [
@@ -29,6 +30,9 @@ __all__ = [
     "losses",
     "pair_marginals",
     "perturb_max",
+    "soft_permutation",
+    "soft_rank",
+    "soft_sort",
     "soft_topk",
     "softmax",
     "sparse_softmax",

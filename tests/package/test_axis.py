@@ -23,6 +23,9 @@ OPERATORS = {
     "grad_topk": (stk.grad_topk, {"k": K}),
     "log_partition": (stk.log_partition, {"k": K}),
     "pair_marginals": (stk.pair_marginals, {"k": K}),
+    "soft_permutation": (stk.soft_permutation, {"curve": "exp"}),
+    "soft_sort": (stk.soft_sort, {"curve": "sigmoid"}),
+    "soft_rank": (stk.soft_rank, {"temperature": 0.5}),
     "softmax": (stk.softmax, {"temperature": 0.5}),
     "log_softmax": (stk.log_softmax, {}),
     "logsumexp": (stk.logsumexp, {}),
@@ -41,6 +44,7 @@ OPERATORS = {
     "stop_gradient_loss": (losses.stop_gradient_loss, {"target": CLASSES}),
 }
 VALUE_ONLY = {"top_k", "top_k_sum", "pair_marginals"}
+MATRICES = {"pair_marginals", "soft_permutation"}
 every = pytest.mark.parametrize("name", OPERATORS)
 differentiable = pytest.mark.parametrize("name", sorted({*OPERATORS} - VALUE_ONLY))
 
@@ -99,7 +103,7 @@ def test_derivatives_along_several_axes(name, axis):
     tangent = RNG.normal(size=X.shape)
     np.testing.assert_array_equal(lin.jvp(tangent), back(plain.jvp(rows_of(tangent))))
     cotangent = RNG.normal(size=np.shape(lin.value))
-    rows = rows_of(cotangent) if cotangent.ndim == 3 else cotangent
+    rows = rows_of(cotangent) if cotangent.shape == X.shape else cotangent
     np.testing.assert_array_equal(lin.vjp(cotangent), back(plain.vjp(rows)))
     np.testing.assert_array_equal(lin.jacobian(), plain.jacobian())
     assert (lin.dk is None) == (plain.dk is None)
@@ -116,7 +120,8 @@ def test_products_along_all_axes_are_those_of_the_jacobian(name):
     }
     lin = stk.linearize(operator, X, **options, axis=None)
     J = lin.jacobian()
-    assert J.shape == (*((24,) if np.ndim(lin.value) else ()), 24)
+    value = (24, 24) if name in MATRICES else (24,) if np.ndim(lin.value) else ()
+    assert J.shape == (*value, 24)
     tangent = RNG.normal(size=X.shape)
     found = lin.jvp(tangent)
     assert np.shape(found) == np.shape(lin.value)
@@ -180,8 +185,10 @@ def test_a_scalar_is_an_array_of_one_entry(name, axis):
     lin = stk.linearize(operator, 0.5, **options, axis=axis)
     plain = stk.linearize(operator, [0.5], **options)
     parts = [(lin.value, plain.value), (lin.vjp(2.0), plain.vjp(2.0))]
+    shape = (1, 1) if name in MATRICES else ()
+    assert np.shape(lin.value) == np.shape(lin.jvp(2.0)) == shape
+    assert np.shape(lin.vjp(2.0)) == ()
     for found, expected in [*parts, (lin.jvp(2.0), plain.jvp(2.0))]:
-        assert np.shape(found) == ()
         np.testing.assert_array_equal(found, np.ravel(expected)[0])
     np.testing.assert_array_equal(lin.jacobian(), plain.jacobian())
 

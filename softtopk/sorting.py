@@ -1,0 +1,336 @@
+r"""Sorting from nested selections: soft permutations, sorts and ranks.
+
+With :math:`p(j)` the smooth top-j selection of `soft_topk`, :math:`p(0)=0` and m the
+number of scores that take part,
+
+.. math:: P_{ji}=p_i(j)-p_i(j-1)\ge0,\qquad \sum_iP_{ji}=\sum_jP_{ji}=1,
+          \qquad 1\le j\le m,
+
+is a doubly stochastic relaxation of the permutation that sorts the scores from the
+largest to the smallest.  Row j is the j-th *place*.  The sort is :math:`Px`, and the
+rank of a score the mean :math:`\sum_jjP_{ji}=m-\sum_{j<m}p_i(j)` of its places.
+
+With :math:`J_j=\partial p(j)/\partial x`, of the module `selection`,
+
+.. math:: \partial P_{j\cdot}=J_j-J_{j-1},\qquad
+          \partial(Px)_j=P_{j\cdot}+(J_j-J_{j-1})x,\qquad
+          \partial r=-\sum_{j<m}J_j .
+
+The K selections of a row are K rows of the solver: O(nK) time and memory.  Derived in
+*selection/sorting*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._operator import Differentiable, Linearization, operator
+from ._rows import Array, Axis, Rows, as_real, as_rows, check_temperature
+from ._solve import solve
+from .curves import Curve, resolve
+from .selection import _slopes
+
+__all__ = ["soft_permutation", "soft_rank", "soft_sort"]
+
+
+@operator
+def soft_permutation(
+    x: ArrayLike,
+    places: int | None = None,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+) -> Differentiable[Array]:
+    r"""How much each score belongs to each place of the sorted order.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    places : int, optional
+        The first K places, counted from the largest score: 1 <= K <= the number of
+        entries of a row, which is the default.
+    curve, temperature, axis
+        As in `soft_topk`.
+    where : array_like of bool, optional
+        Entries that take part; the others, and those of -inf, have no place.
+
+    Returns
+    -------
+    array, (..., K, n)
+        ``P[..., j, i]``, the share of entry i in place j: the batch comes first, and i
+        counts the entries of a row as in `Linearization.jacobian`.  Places beyond the
+        number of entries that take part are empty.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    soft_sort : its product with the scores.
+    soft_rank : the mean place of each entry.
+
+    Notes
+    -----
+    O(nK) time and memory per row.  ``P.sum(axis=-1)`` is 1, and so is
+    ``P.sum(axis=-2)`` if K = n; ``P[..., :k, :].sum(axis=-2)`` is ``soft_topk(x, k)``.
+    No entry is negative, and equal scores have equal columns.  Entries are differences
+    of two shares: their absolute error is a few eps, but an entry of that size may have
+    no correct digit.
+
+    References
+    ----------
+    Results N-S1 to N-S6, *selection/sorting*.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> stk.soft_permutation([1.0, 3.0, 0.0], temperature=0.5).round(3).tolist()
+    [[0.064, 0.928, 0.009], [0.754, 0.069, 0.177], [0.182, 0.003, 0.814]]
+    >>> stk.soft_permutation([1.0, 3.0, 0.0], 1, "clip").tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, axis=axis, where=where)
+    p, slopes = _nested(rows, _check_places(places, rows), curve, tau)
+    P = _steps(p)
+    value = P.reshape(*rows.batch, *P.shape[1:])
+
+    def derivative() -> Linearization:
+        J = slopes()
+
+        def push(t: Array) -> Array:
+            return _steps(J(_for_each_place(t, P)))
+
+        def pull(g: Array) -> Array:
+            following = np.zeros_like(g)
+            following[:, :-1] = g[:, 1:]
+            return _total(J(g - following))
+
+        return _OfMatrix(value, rows, push, pull)
+
+    return value, derivative
+
+
+@operator
+def soft_sort(
+    x: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+) -> Differentiable[Array]:
+    r"""Scores in descending order, smoothly: :math:`Px` of `soft_permutation`.
+
+    Parameters
+    ----------
+    x, curve, temperature, where
+        As in `soft_permutation`.
+    axis : int, tuple of int, or None
+        The axis to sort along; several are sorted together, in C order, None means all.
+
+    Returns
+    -------
+    array
+        Of the shape of `x`, with places in the place of entries, the largest first.
+        Places beyond the number of entries that take part hold -inf, as the scores that
+        take no part.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_permutation`.
+
+    Notes
+    -----
+    O(n^2) time and memory per row.  The first k results sum to the scores weighted by
+    ``soft_topk(x, k)``, all of them to the sum of the scores.  They descend if the
+    logarithm of the curve's slope is concave, as it is for the named curves; a curve of
+    your own may not have it so.  The error is a few eps times the sum of the distances
+    of the scores from the result.
+
+    References
+    ----------
+    Results N-S2, N-S3 and N-S5, *selection/sorting*.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.5).round(3).tolist()
+    [2.847, 0.961, 0.192]
+    >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).tolist()
+    [3.0, 1.0, 0.0]
+    """
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, axis=axis, where=where)
+    p, slopes = _nested(rows, rows.x.shape[1], curve, tau)
+    P = _steps(p)
+    scores = np.where(rows.x > -np.inf, rows.x, 0)
+    ordered = np.sort(rows.x, axis=-1)[:, ::-1]
+    near = np.where(ordered > -np.inf, ordered, 0)
+    # Halves, whose difference is always finite; from the score that the limit has.
+    away = scores[:, None] / 2 - near[:, :, None] / 2
+    value = rows.expand(ordered + 2 * np.vecdot(P, away))
+
+    def derivative() -> Linearization:
+        M = P + 2 * _steps(slopes()(_for_each_place(scores / 2, P)))
+        return Linearization(
+            value,
+            rows,
+            lambda t: np.vecdot(M, t[:, None]),
+            lambda g: np.vecdot(np.swapaxes(M, 1, 2), g[:, None]),
+        )
+
+    return value, derivative
+
+
+@operator
+def soft_rank(
+    x: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+) -> Differentiable[Array]:
+    r"""Smooth ranks, near 1 for the largest score: the mean place of each entry.
+
+    Parameters
+    ----------
+    x, curve, temperature, where
+        As in `soft_permutation`.
+    axis : int, tuple of int, or None
+        The axis to rank along; several are ranked together, None means all.
+
+    Returns
+    -------
+    array
+        :math:`r_i=\sum_jjP_{ji}`, of the shape of `x`, between 1 and the number m of
+        entries that take part; they sum to m(m + 1)/2.  An entry without a place has 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_permutation`.
+
+    Notes
+    -----
+    O(n^2) time and memory per row.  A larger score never has a larger rank, but for
+    rounding, and equal scores have equal ranks: as the temperature falls, the mean of
+    the places that they share.  The absolute error is a few n eps.
+
+    References
+    ----------
+    Results N-S1, N-S4 and N-S5, *selection/sorting*.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> stk.soft_rank([1.0, 3.0, 0.0], temperature=0.5).round(3).tolist()
+    [2.119, 1.075, 2.806]
+    >>> stk.soft_rank([1.0, 3.0, 1.0], temperature=0.01).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    curve, tau = resolve(curve), check_temperature(temperature)
+    rows = as_rows(x, axis=axis, where=where)
+    p, slopes = _nested(rows, rows.x.shape[1], curve, tau)
+    # What an entry lacks of j places is its part in the places after the j-th.
+    ranks = (rows.x > -np.inf) * (1 + _total(1 - p))
+    value = rows.expand(ranks)
+
+    def derivative() -> Linearization:
+        J = slopes()
+
+        def product(t: Array) -> Array:
+            return -_total(J(_for_each_place(t, p)))
+
+        return Linearization(value, rows, product, product)
+
+    return value, derivative
+
+
+@dataclass(frozen=True)
+class _OfMatrix(Linearization):
+    """The derivative of an operator with a matrix ``(K, n)`` for each row."""
+
+    def jvp(self, tangent: ArrayLike) -> Any:
+        return self.push(self.rows.gather(tangent, "tangent")).reshape(self.value.shape)
+
+    def vjp(self, cotangent: ArrayLike) -> Array:
+        g = as_real(cotangent, "cotangent").astype(self.value.dtype, copy=False)
+        try:
+            g = np.broadcast_to(g, self.value.shape)
+        except ValueError:
+            raise ValueError(
+                f"cotangent must broadcast to shape {self.value.shape}, "
+                f"got shape {g.shape}"
+            ) from None
+        shape = (len(self.rows.x), *self.value.shape[-2:])
+        return self.rows.expand(self.pull(g.reshape(shape)))
+
+
+Slopes = Callable[[], Callable[[Array], Array]]
+
+
+def _nested(rows: Rows, places: int, curve: Curve, tau: float) -> tuple[Array, Slopes]:
+    """p(1), ..., p(K) as ``(R, K, n)``, and what builds their Jacobians.
+
+    These map arrays of that shape: J_j multiplies the j-th row.
+    """
+    R, n = rows.x.shape
+    repeated = rows._replace(
+        x=np.repeat(rows.x, places, axis=0),
+        k=np.minimum(np.arange(1.0, places + 1), rows.finite[:, None]).ravel(),
+        finite=np.repeat(rows.finite, places),
+    )
+    with np.errstate(all="ignore"):
+        found = solve(curve, repeated, tau)
+    shape = (R, places, n)
+    # Shares grow with the budget; their rounding may not.
+    p = np.maximum.accumulate(found.p.reshape(shape), axis=1)
+
+    def slopes() -> Callable[[Array], Array]:
+        with np.errstate(all="ignore"):
+            w, shares = _slopes(curve, repeated, found, tau)
+        product = Linearization.symmetric(p, repeated, w, tau, shares=shares).push
+        return lambda t: product(t.reshape(R * places, n)).reshape(shape)
+
+    return p, slopes
+
+
+def _steps(nested: Array) -> Array:
+    """What each place adds to the places before."""
+    steps = nested.copy()
+    steps[:, 1:] -= nested[:, :-1]
+    return steps
+
+
+def _total(terms: Array) -> Array:
+    """The sum over places; in single precision it would round at each of them."""
+    return terms.sum(axis=1, dtype=np.float64).astype(terms.dtype, copy=False)
+
+
+def _for_each_place(t: Array, like: Array) -> Array:
+    """Rows ``(R, n)`` once for each place, as ``(R, K, n)``."""
+    return np.broadcast_to(t[:, None], like.shape)
+
+
+def _check_places(places: Any, rows: Rows) -> int:
+    n = rows.x.shape[1]
+    if places is None:
+        return n
+    if isinstance(places, bool) or not isinstance(places, (int, np.integer)):
+        raise TypeError(f"places must be an integer or None, got {places!r}")
+    if not 1 <= places <= n:
+        raise ValueError(f"places must lie in [1, {n}], got {places}")
+    return int(places)
