@@ -7,8 +7,8 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 
 # The frameworks and the packages that they are measured against have environments of
-# their own.  Where the index's newest torch brings CUDA, set
-# TORCH_INDEX=--extra-index-url=https://download.pytorch.org/whl/cpu
+# their own.  Where the index's torch brings CUDA, set TORCH_INDEX to the option of pip
+# that PyTorch's page on installing gives for the CPU.
 FRAMEWORKS  := .venv-frameworks
 PEERS       := .venv-peers
 TORCH_INDEX ?=
@@ -19,7 +19,8 @@ export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: frameworks bench-frameworks help env newest book pdf site test lint bench refresh browser serve clean
+.PHONY: help env newest book pdf site test frameworks lint browser bench bench-frameworks
+.PHONY: refresh serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'

@@ -1,9 +1,10 @@
 r"""The book's figure style and its recurring plots.
 
 The notebooks store figures as PNG on an opaque white ground; the book draws them again
-as vector graphics with a light and a dark form. Labels are large enough for a phone. Most colours are
-of the Okabe-Ito set, which stays distinct under the common colour-vision deficiencies;
-curves also differ in line style, so colour is never the only cue.
+as vector graphics with a light and a dark form. Labels are large enough for a phone.
+Most colours are of the Okabe-Ito set, which stays distinct under the common
+colour-vision deficiencies; curves also differ in line style, so colour is never the
+only cue.
 
 This module needs Matplotlib and is never imported by the operators.
 """

@@ -23,11 +23,12 @@ TARGET = Path(__file__).resolve().parent.parent / "book" / "_static" / "melting.
 SCORES = np.linspace(-2, 2, 41)
 GRID = np.linspace(-2, 2, 1601)
 K = 12
+LABEL = 13  # points: read on a phone, too
 TEMPERATURES = np.geomspace(0.02, 3, 28)
 
 
 def main(target: Path) -> None:
-    fig, ax = figures.figure(width=8, height=3.6)
+    fig, ax = figures.figure(height=3.2)
     colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.92, TEMPERATURES.size))
     for temperature, colour in zip(TEMPERATURES[::-1], colours[::-1], strict=True):
         level = stk.threshold(SCORES, K, "laplace", temperature=temperature)
@@ -36,17 +37,23 @@ def main(target: Path) -> None:
     hard = stk.top_k(SCORES, K)
     ax.plot(SCORES, hard, "o", color=figures.COLOURS["hard"], ms=5, zorder=5)
     ax.axhline(K / SCORES.size, color="#999999", lw=1, ls=(0, (2, 3)))
-    ax.annotate("hard top-k", (0.82, 0.975), fontsize=12, ha="right")
-    ax.annotate("$k/n$", (-1.95, K / SCORES.size + 0.03), fontsize=12, color="#666666")
-    ax.set_xlabel("score $x_i$")
-    ax.set_ylabel("selected share $p_i$")
+    ax.annotate("hard top-k", (0.78, 0.97), fontsize=LABEL, ha="right")
+    ax.annotate(
+        "$k/n$", (-1.95, K / SCORES.size + 0.04), fontsize=LABEL, color="#666666"
+    )
+    ax.set_xlabel("score $x_i$", fontsize=LABEL)
+    ax.set_ylabel("selected share $p_i$", fontsize=LABEL)
+    ax.set_xticks(np.arange(-2, 3), labels=["−2", "−1", "0", "1", "2"])
+    ax.tick_params(labelsize=LABEL)
     ax.set_xlim(-2.05, 2.05)
     norm = mpl.colors.LogNorm(TEMPERATURES[0], TEMPERATURES[-1])
     bar = fig.colorbar(
         mpl.cm.ScalarMappable(norm, mpl.colors.ListedColormap(colours)), ax=ax, pad=0.02
     )
-    bar.set_label(r"temperature $\tau$")
+    bar.set_label(r"temperature $\tau$", fontsize=LABEL)
+    ax.set_yticks([0, 0.5, 1])
     bar.set_ticks([0.02, 0.1, 0.5, 3], labels=["0.02", "0.1", "0.5", "3"])
+    bar.ax.tick_params(labelsize=LABEL)
     bar.minorticks_off()
     if target.suffix == ".svg":
         fig.savefig(target, metadata={"Date": None})

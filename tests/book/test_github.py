@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ FORMS = sorted(
     for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml")
     if path.name != "config.yml"
 )
+README = (ROOT / "README.md").read_text(encoding="utf8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf8")
 TARGETS = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
 
@@ -42,6 +44,11 @@ def steps_of(workflow: dict[Any, Any]) -> Iterator[dict[str, Any]]:
         yield from job["steps"]
 
 
+def rows_of(job: dict[str, Any]) -> list[dict[str, str]]:
+    """What a job's matrix lists."""
+    return job.get("strategy", {}).get("matrix", {}).get("include", [])
+
+
 def workflow_faults(workflow: dict[Any, Any]) -> list[str]:
     """What GitHub would refuse, or what would fail or be unsafe there."""
     faults = []
@@ -59,6 +66,9 @@ def workflow_faults(workflow: dict[Any, Any]) -> list[str]:
         for used in re.findall(r"steps\.(\w+)\.", str(job)):
             if used not in ids:
                 faults.append(f"{name}: no step {used}")
+        for used in re.findall(r"matrix\.(\w+)", str(job)):
+            if not all(used in row for row in rows_of(job)) or not rows_of(job):
+                faults.append(f"{name}: no {used} in the matrix")
     for step in steps_of(workflow):
         if ("uses" in step) == ("run" in step):
             faults.append(f"a step is either uses or run: {step}")
@@ -96,6 +106,29 @@ def test_there_is_a_check_and_a_weekly_run() -> None:
     assert "schedule" in workflows["newest"][True]
 
 
+def test_the_package_is_tried_on_all_that_it_promises() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    jobs = load(GITHUB / "workflows" / "newest.yml")["jobs"]
+    rows = rows_of(jobs["package"])
+    prefix = "Programming Language :: Python :: 3."
+    promised = {f"3.{c[len(prefix) :]}" for c in project["classifiers"] if prefix in c}
+    assert {row["python"] for row in rows} == promised
+    assert project["requires-python"] == f">={min(promised)}"
+    assert f"Python {min(promised)} to {max(promised)}" in README
+    # The oldest NumPy, on the oldest Python, which it still has a wheel for.
+    (oldest,) = [row for row in rows if "==" in row["numpy"]]
+    asked = oldest["numpy"].replace("==", ">=").removesuffix(".*")
+    assert oldest["python"] == min(promised) and asked in project["dependencies"]
+    assert f"NumPy {asked.removeprefix('numpy>=')} or newer" in README
+
+
+def test_every_weekly_failure_is_told() -> None:
+    jobs = load(GITHUB / "workflows" / "newest.yml")["jobs"]
+    assert set(jobs["report"]["needs"]) == set(jobs) - {"report"}
+    assert jobs["report"]["if"] == "failure()"
+    assert jobs["report"]["permissions"] == {"issues": "write"}
+
+
 def test_only_main_is_published() -> None:
     jobs = load(GITHUB / "workflows" / "book.yml")["jobs"]
     writing = [
@@ -127,6 +160,7 @@ def test_workflow_check_passes_a_sound_one() -> None:
         {"run": "README.md", "uses": "actions/checkout@v5"},
         {"run": "echo ${{ github.event.issue.title }}"},
         {"run": "echo $A", "env": {"A": "${{ steps.missing.outputs.a }}"}},
+        {"run": "echo $A", "env": {"A": "${{ matrix.python }}"}},
     ],
 )
 def test_workflow_check_finds_the_fault(step: dict[str, Any]) -> None:

@@ -74,6 +74,9 @@ def agrees(page: Page) -> None:
 
 
 def test_first_view_is_what_the_package_computes(explorer: Page) -> None:
+    first = state(explorer)
+    assert first["x"] == list(figures.ROUTER)
+    assert first["k"] == 2
     agrees(explorer)
     numbers = explorer.locator("softtopk-explorer tbody")
     assert not numbers.is_visible()
@@ -88,7 +91,7 @@ def test_sliders_move_the_selection(explorer: Page) -> None:
     for _ in range(10):
         explorer.keyboard.press("ArrowRight")
     after = state(explorer)
-    assert after["k"] == pytest.approx(3.0)
+    assert after["k"] == pytest.approx(2.5)
     assert all(a < b for a, b in zip(before, after["p"], strict=True))
     agrees(explorer)
     explorer.get_by_label("τ", exact=True).fill("-1.5")
@@ -103,6 +106,23 @@ def test_sliders_move_the_selection(explorer: Page) -> None:
 def test_every_operator(explorer: Page, name: str) -> None:
     explorer.get_by_label("operator").select_option(name)
     agrees(explorer)
+
+
+def test_the_jacobian_has_a_scale(explorer: Page) -> None:
+    scale = explorer.locator("softtopk-explorer .explore-scale")
+    for name in ("laplace", "clip"):
+        explorer.get_by_label("operator").select_option(name)
+        at = state(explorer)
+        lin = stk.linearize(
+            stk.soft_topk, at["x"], at["k"], name, temperature=at["tau"]
+        )
+        words = scale.locator("text").all_text_contents()
+        low, zero, high = (float(word.replace("−", "-")) for word in words)
+        assert high == pytest.approx(abs(lin.jacobian()).max(), abs=SHOWN)
+        assert (low, zero) == (-high, 0)
+        assert scale.get_attribute("aria-label").endswith(", ".join(words))
+    explorer.get_by_label("k", exact=True).fill("0")  # nothing is selected
+    assert scale.locator("text").all_text_contents() == ["0"]
 
 
 def test_new_scores_are_those_of_the_address(explorer: Page) -> None:

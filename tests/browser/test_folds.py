@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from conftest import AXE, AXE_RUN, SITE, settle
 from playwright.sync_api import Browser, BrowserContext, Page
+
+from conftest import AXE, AXE_RUN, SITE, settle
 
 CHAPTERS = [
     path

@@ -5,9 +5,10 @@ from __future__ import annotations
 from statistics import median
 
 import pytest
-from conftest import settle
 from playwright.sync_api import Browser
 from test_weight import CHAPTERS
+
+from conftest import settle
 
 MEDIAN = 14_000  # pixels at a width of 1440
 HIGHEST = 18_000

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from conftest import AXE, AXE_RUN, SITE, settle
 from playwright.sync_api import Browser, Page
+
+from conftest import AXE, AXE_RUN, SITE, settle
 
 SKIP = {"_static", "_sources", "_modules", "_images", "_downloads"}
 PAGES = sorted(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import AXE, AXE_RUN
 from playwright.sync_api import Browser, Page
+
+from conftest import AXE, AXE_RUN
 
 
 @pytest.mark.parametrize(

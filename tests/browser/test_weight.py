@@ -8,8 +8,9 @@ from statistics import median
 from urllib.parse import unquote
 
 import pytest
-from conftest import SITE, settle
 from playwright.sync_api import Browser, Page
+
+from conftest import SITE, settle
 
 PARTS = ("distributions", "selection", "computing", "practice")
 CHAPTERS = sorted(

@@ -2,10 +2,11 @@
 "use strict";
 
 (function () {
-  const { make, draw, show, slider, plot, path, matrix } = globalThis.softtopkParts;
+  const { make, draw, show, slider, plot, path, matrix, scale } = globalThis.softtopkParts;
   const operators = globalThis.softtopk;
   const RANGE = [-4, 4];
-  const START = { x: [2.2, 1.4, 0.9, 0.5, -0.3, -0.9, -1.6, -2.4], k: 2.5, tau: 0.5, curve: "laplace" };
+  /* A router's scores for eight experts: the book's running example. */
+  const START = { x: [1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6], k: 2, tau: 0.5, curve: "laplace" };
   const MAX_SCORES = 24;
 
   /* The state in an address: #x=2.2,1.4&k=2.5&tau=0.5&curve=laplace; null if it is none. */
@@ -76,7 +77,7 @@
           "div",
           { class: "explore-results" },
           this.readouts,
-          make("figure", {}, this.picture, make("figcaption", {}, "Jacobian ∂p/∂x: blue above 0, orange below")),
+          make("figure", {}, this.picture, make("figcaption", {}, "Jacobian ∂p/∂x: row i is share i, column j score j")),
         ),
         make(
           "details",
@@ -207,7 +208,7 @@
       for (const [term, value] of entries) {
         this.readouts.append(make("div", {}, make("dt", {}, term), make("dd", {}, value)));
       }
-      this.picture.replaceChildren(matrix(rows, "Jacobian of p by x"));
+      this.picture.replaceChildren(matrix(rows, "Jacobian of p by x"), scale(rows));
       this.table.replaceChildren(
         ...x.map((v, i) =>
           make("tr", {}, ...[i + 1, show(v), show(p[i]), show(hard[i])].map((t) => make("td", {}, String(t)))),

@@ -126,23 +126,36 @@ globalThis.softtopkParts = (function () {
     return draw("polyline", { points: points.join(" "), fill: "none", ...attributes });
   }
 
-  /* A symmetric matrix as coloured squares: blue above zero, orange below. What is as
-   * small as the rounding of its entries is shown as zero. */
+  /* What is as small as the rounding of a matrix's entries is shown as zero. */
+  function rounded(rows) {
+    return rows.map((row) => row.map((value) => (Math.abs(value) < 1e-9 ? 0 : value)));
+  }
+
+  function largest(rows) {
+    return Math.max(0, ...rounded(rows).flat().map(Math.abs));
+  }
+
+  /* How an entry is coloured: blue above zero, orange below, the stronger the larger. */
+  function shade(value, top) {
+    return {
+      fill: value >= 0 ? "#0072B2" : "#D55E00",
+      "fill-opacity": Math.sqrt(Math.abs(value) / (top || 1)).toFixed(3),
+    };
+  }
+
+  /* A symmetric matrix as coloured squares. */
   function matrix(all, name) {
     const n = all.length;
-    const rows = all.map((row) => row.map((value) => (Math.abs(value) < 1e-9 ? 0 : value)));
-    const top = Math.max(1e-300, ...rows.flat().map(Math.abs));
+    const top = largest(all);
     const svg = draw("svg", {
       viewBox: `0 0 ${n} ${n}`,
       class: "explore-matrix",
       role: "img",
-      "aria-label": `${name}: ${n} by ${n}, largest entry ${show(top > 1e-300 ? top : 0)}`,
+      "aria-label": `${name}: ${n} by ${n}, largest entry ${show(top)}`,
     });
-    rows.forEach((row, i) =>
+    rounded(all).forEach((row, i) =>
       row.forEach((value, j) => {
-        const square = draw("rect", { x: j, y: i, width: 0.96, height: 0.96 });
-        square.setAttribute("fill", value >= 0 ? "#0072B2" : "#D55E00");
-        square.setAttribute("fill-opacity", Math.sqrt(Math.abs(value) / top).toFixed(3));
+        const square = draw("rect", { x: j, y: i, width: 0.96, height: 0.96, ...shade(value, top) });
         square.append(draw("title", {}, `∂p${i + 1}/∂x${j + 1} = ${show(value)}`));
         svg.append(square);
       }),
@@ -150,5 +163,29 @@ globalThis.softtopkParts = (function () {
     return svg;
   }
 
-  return { make, draw, show, slider, plot, path, matrix };
+  /* The scale of such a picture: its colours from the least possible entry to the largest. */
+  function scale(rows) {
+    const top = largest(rows);
+    const steps = top ? [-1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1] : [0];
+    const width = 220;
+    const each = width / steps.length;
+    const ends = top ? [[-top, 0, "start"], [0, width / 2, "middle"], [top, width, "end"]] : [[0, width / 2, "middle"]];
+    const words = ends.map(([value]) => show(value)).join(", ");
+    const svg = draw("svg", {
+      viewBox: `0 0 ${width} 34`,
+      class: "explore-scale",
+      role: "img",
+      "aria-label": `Scale of the colours: ${words}`,
+    });
+    svg.append(draw("rect", { x: 0, y: 0, width, height: 14, fill: "#fff" }));
+    steps.forEach((part, i) => {
+      svg.append(draw("rect", { x: i * each, y: 0, width: each, height: 14, ...shade(part, 1) }));
+    });
+    for (const [value, x, anchor] of ends) {
+      svg.append(draw("text", { x, y: 30, "text-anchor": anchor }, show(value)));
+    }
+    return svg;
+  }
+
+  return { make, draw, show, slider, plot, path, matrix, scale };
 })();

@@ -1,0 +1,64 @@
+"""Curves, types and rows that several files of tests share."""
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from softtopk.curves import entmax, resolve
+
+NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
+CURVES = [*map(resolve, NAMES), *map(entmax, (1.5, 1.25, 1.05))]
+TYPES = (np.float64, np.float32)
+
+named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+typed = pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.__name__)
+
+# Sizes and signs of every magnitude that a type has, ties, and -inf.
+FINITE = {
+    dtype: st.floats(
+        allow_nan=False, allow_infinity=False, width=np.dtype(dtype).itemsize * 8
+    )
+    for dtype in TYPES
+}
+MODEST = st.floats(-40, 40, width=32)
+SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 1e8, -(2.0**-149), -np.inf])
+
+
+def scores(dtype, elements=None, least=1):
+    values = FINITE[dtype] | MODEST | SPECIAL if elements is None else elements
+    return st.integers(least, 12).flatmap(lambda n: arrays(dtype, n, elements=values))
+
+
+def budget(data, x):
+    """A real or whole budget that the finite entries of x allow."""
+    most = int(np.isfinite(x).sum())
+    return data.draw(st.integers(0, most) | st.floats(min(most, 1e-3), most))
+
+
+SCALES = ((1, 0), (50, 0), (1e-3, -12345.678), (1, 1e8), (1e8, 1e8))
+
+
+def stress(dtype, scales):
+    """Rows of every shape that has broken a solver before, with their budgets."""
+    rng = np.random.default_rng(3)
+    masked = rng.normal(size=9)
+    masked[::3] = -np.inf
+    bases = {
+        "pair": np.array([1.0, 0.0]),
+        "gauss": rng.normal(size=9),
+        "ties": rng.integers(0, 3, 9).astype(float),
+        "equal": np.full(5, 0.7),
+        "cauchy": rng.standard_cauchy(9),
+        "bimodal": np.repeat([1.0, -1.0], 4) + 1e-3 * rng.normal(size=8),
+        "geometric": 2.0 ** -np.arange(12),
+        "masked": masked,
+        "long": rng.normal(size=40),
+    }
+    for base in bases.values():
+        for scale, shift in scales:
+            x = (base * scale + shift).astype(dtype)
+            count = int(np.isfinite(x).sum())
+            for k in (1, 2.7, count // 2, count - 0.5):
+                if 0 < k < count and (len(x) < 40 or k == 2.7):
+                    yield x, k
