@@ -86,15 +86,16 @@ def soft_topk(
     a, t = _solve(rows, k, curve, tau)
     kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
 
-    def shares(x: Array, a: Array, t: Array) -> Array:
+    def shares(x: Array, block_info: Any = None) -> Array:
         out = np.empty(x.shape, kind)
-        for part, u in _parts(x, a, t, tau):
+        anchor, offset = _of_block(block_info, a, t)
+        for part, u in _parts(x, anchor, offset, tau):
             inner = np.where(np.isfinite(u), u, 0)
             ends = (u == math.inf) & (x[..., part] > -math.inf)
             out[..., part] = np.where(np.isfinite(u), curve.value(inner), ends)
         return out
 
-    p = da.map_blocks(shares, rows, *_beside(rows, a, t), dtype=kind)
+    p = da.map_blocks(shares, rows, dtype=kind, meta=np.empty((0,) * rows.ndim, kind))
     return da.moveaxis(p, -1, axis)
 
 
@@ -243,7 +244,6 @@ def _parts(
 ) -> Iterator[tuple[slice, Array]]:
     """A chunk's distances, some at a time: its memory stays near that of the chunk."""
     n = x.shape[-1]
-    a, t = np.reshape(a, x.shape[:-1]), np.reshape(t, x.shape[:-1])
     size = most or max(1, _PART // max(1, math.prod(x.shape[:-1])))
     for i in range(0, n, size):
         part = slice(i, min(i + size, n))
@@ -251,27 +251,30 @@ def _parts(
             yield part, root.distances(x[..., part].astype(np.float64), tau, a, t)
 
 
-def _beside(x: Any, *columns: Array) -> list[Any]:
-    """One number a row, in chunks beside those of x."""
-    chunks = (*x.chunks[:-1], (1,))
-    return [da.from_array(c[..., None], chunks=chunks) for c in columns]
+def _of_block(block_info: Any, *columns: Array) -> list[Array]:
+    """The numbers of a block's rows, of numbers a row.
+
+    They come with the task: a second array would make of each of its holders a
+    candidate for the task, and chunks would move there.
+    """
+    place = tuple(slice(*ends) for ends in block_info[0]["array-location"][:-1])
+    return [column[place] for column in columns]
 
 
 def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
     """What is measured of each chunk, (..., chunks along the axis, numbers)."""
-    columns = [g for g in given if isinstance(g, np.ndarray)]
-    rest = [g for g in given if not isinstance(g, np.ndarray)]
+    columns = [np.asarray(g) for g in given[:2]]
+    rest = given[2:]
 
-    def measured(x: Array, *columns: Array) -> Array:
+    def measured(x: Array, block_info: Any = None) -> Array:
         with np.errstate(all="ignore"):
-            return measure(x, *columns, *rest)[..., None, :]
+            return measure(x, *_of_block(block_info, *columns), *rest)[..., None, :]
 
     size = {"_chunk_moments": 6, "_sums": 5, "_gap": 3}[measure.__name__]
     chunks = (*x.chunks[:-1], (1,) * len(x.chunks[-1]), (size,))
     out = da.map_blocks(
         measured,
         x,
-        *_beside(x, *columns),
         new_axis=x.ndim,
         chunks=chunks,
         dtype=np.float64,

@@ -43,6 +43,20 @@ def test_few_scores_far_below_most_of_a_row_keep_their_budget(rows, dtype):
         assert np.all(off <= 16 * eps * k)
 
 
+@pytest.mark.parametrize("curve", ["clip", entmax(1.75)], ids=str)
+def test_many_small_shares_far_from_the_k_th_score_keep_their_sum(curve):
+    """Counted from there, each would carry the rounding of the same long way."""
+    rng, (low, high) = np.random.default_rng(3), resolve(curve).support
+    for _ in range(25):
+        few = 0.1 * (high - low) * rng.normal(size=rng.integers(1, 4))
+        many = np.full(3000, -(high - low) * rng.uniform(0.5, 1.2))
+        x = np.concatenate([few, many])
+        for k in (1, 1.001, 2.5):
+            for p in (stk.soft_topk(x, k, curve), *stk.soft_topk([x, x], k, curve)):
+                off = abs(p.astype(np.longdouble).sum() - k)
+                assert off <= 16 * np.finfo(float).eps * k
+
+
 @named
 def test_the_bracket_holds_the_threshold(curve):
     for x in ([1.0, 1.0], [0.5, 0.5, 0.5], [9.0, 0.25, 0.0, -1.0], [1.0, 0.75, -20.0]):
@@ -188,6 +202,28 @@ def test_rows_of_a_block_start_near_their_threshold(curve, most, evaluated):
     for k in (12, 64, 100):
         stk.soft_topk(x, k, curve)
     assert sum(sizes) <= most * 3 * x.size
+
+
+@pytest.mark.parametrize(
+    ("curve", "most"), [("exp", 1.25), ("laplace", 1.25), ("clip", 2)]
+)
+def test_entries_are_counted_where_that_may_save_a_pass(curve, most, monkeypatch):
+    """A count costs nearly as much: a step over many entries asks for none."""
+    cls, sizes = scheme_of(resolve(curve)), []
+    past = cls.past
+
+    def counted(self, v, t):
+        sizes.append(v.size)
+        return past(self, v, t)
+
+    monkeypatch.setattr(cls, "past", counted)
+    rng, calls = np.random.default_rng(11), 0
+    for n in (2100, 5000):
+        for scale in (0.1, 1, 10):
+            for share in (0.01, 0.1, 0.5, 0.9):
+                stk.soft_topk(scale * rng.normal(size=n), share * n, curve)
+                calls += n
+    assert sum(sizes) <= most * calls
 
 
 def test_a_sample_of_a_long_row_is_a_start(evaluated):
