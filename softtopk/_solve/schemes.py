@@ -68,7 +68,8 @@ class Scheme:
 
     def anchor(self, upper: Any, lower: Any) -> Any:
         """A number near the threshold, from the scores before and after the gap."""
-        return 0.5 * upper + 0.5 * lower
+        # Half of the least number is 0.
+        return np.minimum(np.maximum(0.5 * upper + 0.5 * lower, lower), upper)
 
     def place(self, offset: Any) -> Any:
         """The t of an offset."""

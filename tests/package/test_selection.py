@@ -446,3 +446,12 @@ def test_a_mask_or_a_byte_order_is_not_lost():
 def test_a_budget_of_many_digits_is_named_in_short():
     with pytest.raises(TypeError, match=r"^k must be a real number.{0,80}$"):
         stk.soft_topk([1, 2], 10**400)
+
+
+@pytest.mark.parametrize("curve", ["laplace", "sigmoid", "clip", "triangular"])
+def test_the_least_numbers_keep_their_place(curve):
+    """The anchor lies between scores of which one half is 0."""
+    for dtype, least in ((np.float32, -1e-45), (np.float64, -5e-324)):
+        for x in ([least], [least, least], [least, 2 * least]):
+            p = stk.soft_topk(np.array(x, dtype), 0.5, curve, temperature=1e-300)
+            assert abs(p.sum() - 0.5) <= np.finfo(dtype).eps
