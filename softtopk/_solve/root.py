@@ -198,7 +198,7 @@ def advance(
     """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
-    step is rounding too.  For a curve that reaches 0 or 1 what is summed may vanish:
+    step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
     there an excess of a fraction of eps is rounding.
     """
     m, P, C, W, S = row
@@ -207,7 +207,7 @@ def advance(
     few = xp.minimum(k.without(0), k.rest)
     scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
-    floor = eps / 16 * scale if any(map(math.isfinite, curve.support)) else 0 * noise
+    floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
     found, _ = decide(narrow(search, excess), excess, proposal, count)

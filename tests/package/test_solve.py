@@ -97,7 +97,7 @@ def test_few_evaluations_are_enough(curve, monkeypatch):
         for k in (1, 3, n // 10, n // 2, n - 1, 2.7, n - 0.5):
             calls = 0
             stk.soft_topk(x, k, curve)
-            assert calls <= (16 if scheme_of(curve) else 32)
+            assert calls <= (16 if scheme_of(curve) else 80)
 
 
 @pytest.mark.parametrize("size", [(50, 40), (3, 50_000)], ids=["block", "long"])
