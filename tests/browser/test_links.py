@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
 from conftest import SITE
 
 FILES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
