@@ -11,6 +11,7 @@ JOBS   ?= 2
 # that PyTorch's page on installing gives for the CPU.
 FRAMEWORKS  := .venv-frameworks
 PEERS       := .venv-peers
+PEERS_PYTHON ?= $(or $(shell command -v python3.12),$(PYTHON))
 TORCH_INDEX ?=
 
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
@@ -74,7 +75,7 @@ frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, 
 	  tests/frameworks softtopk/torch.py softtopk/jax.py softtopk/dask.py
 
 $(PEERS)/.installed: requirements-frameworks.txt benchmarks/requirements-peers.txt
-	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@test -x $(PEERS)/bin/python || $(PEERS_PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  $(TORCH_INDEX) -r requirements-frameworks.txt -r benchmarks/requirements-peers.txt
 	@touch $@

@@ -131,7 +131,8 @@ class _Jax:
 
     @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
-        if isinstance(x, jax.core.Tracer):
+        # Within a transformation a first operation is traced, whatever its input.
+        if isinstance(x[..., :1] + 0, jax.core.Tracer):
             if check:
                 raise ValueError("check=True cannot look at values that are traced")
             return False
@@ -151,7 +152,7 @@ class _Jax:
         curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
     ) -> Any:
         plain = False
-        if _Jax.looks(x, check) and not isinstance(tau, jax.core.Tracer):
+        if _Jax.looks(x, check):
             plain = verify(_Jax, x, selection.budget(x, whole, part), tau)
         return _jitted(curve, plain, x, whole, part, tau)
 

@@ -73,19 +73,27 @@ class Jax:
     def cast(array, dtype):
         return array.astype(dtype)
 
+    # Compiled whole: one operation at a time, each would be compiled for its shapes.
     @staticmethod
     def vjp(f, args, g):
-        return jax.vjp(f, *args)[1](g)
+        return jax.jit(lambda args, g: jax.vjp(f, *args)[1](g))(tuple(args), g)
 
     @staticmethod
     def jvp(f, args, tangents):
-        return jax.jvp(f, tuple(args), tuple(tangents))[1]
+        return jax.jit(lambda *at: jax.jvp(f, *at)[1])(tuple(args), tuple(tangents))
 
-    hessian, gradient, jacobian = (
-        staticmethod(jax.hessian),
-        staticmethod(jax.grad),
-        staticmethod(jax.jacrev),
-    )
+    @staticmethod
+    def hessian(f):
+        return jax.jit(jax.hessian(f))
+
+    @staticmethod
+    def gradient(f):
+        return jax.jit(jax.grad(f))
+
+    @staticmethod
+    def jacobian(f, argnums=0):
+        return jax.jit(jax.jacrev(f, argnums))
+
     vmap = staticmethod(jax.vmap)
     exp, where = staticmethod(jnp.exp), staticmethod(jnp.where)
 

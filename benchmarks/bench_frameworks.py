@@ -1,0 +1,225 @@
+"""Time on PyTorch and JAX as a ratio to the framework's own softmax of the same scores.
+
+In every round each call is timed next to a softmax; the median of the rounds' ratios
+counts.  Forward, and forward with backward beside softmax with its own.  Peers stand
+below: what they compute is not always the same, see the name.  A call that fails, or
+takes longer than the limit, says so.
+
+    python benchmarks/bench_frameworks.py [--only NAME ...] [--shapes NAME ...]
+        [--rounds 5] [--limit 20] [--markdown FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+import softtopk.jax as stk_jax
+import softtopk.torch as stk_torch
+
+SHAPES = {
+    "100": (100,),
+    "4096x128": (4096, 128),
+    "64x50000": (64, 50_000),
+    "1e6": (1_000_000,),
+}
+CURVES = ("exp", "laplace", "sigmoid", "clip")
+MODES = ("torch eager", "torch compile", "jax jit")
+Operator = Callable[[Any], Any]
+
+
+def budgets(n: int) -> dict[str, int]:
+    """k = 1, 8, n/10."""
+    return {"k=1": 1, "k=8": 8, "k=n/10": n // 10}
+
+
+def operators(stk: Any, n: int) -> Iterator[tuple[str, Operator]]:
+    """What this package computes."""
+    for name, k in budgets(n).items():
+        for curve in CURVES:
+            yield f"{curve} {name}", functools.partial(stk.soft_topk, k=k, curve=curve)
+    yield "sparsemax", stk.sparsemax
+    yield "entmax 1.5", functools.partial(stk.entmax, alpha=1.5)
+
+
+def peers(mode: str, n: int) -> Iterator[tuple[str, Operator]]:
+    """What others compute; a package that is not installed is left out."""
+    if mode.startswith("torch"):
+        try:
+            import entmax
+
+            yield "entmax.sparsemax", entmax.sparsemax
+            yield "entmax.entmax15", entmax.entmax15
+            for name, k in budgets(n).items():
+                yield (
+                    f"entmax.budget_bisect {name}",
+                    functools.partial(entmax.budget_bisect, budget=k),
+                )
+        except (ImportError, AttributeError) as error:
+            print(f"entmax: {error}", file=sys.stderr)
+        try:
+            import softtorch
+
+            for name, k in budgets(n).items():
+                yield (
+                    f"softtorch.topk softsort {name}",
+                    lambda x, k=k: softtorch.topk(x, k, method="softsort")[0],
+                )
+        except ImportError as error:
+            print(error, file=sys.stderr)
+        return
+    try:
+        import softjax
+
+        for name, k in budgets(n).items():
+            yield (
+                f"softjax.top_k softsort {name}",
+                lambda x, k=k: softjax.top_k(x, k, method="softsort")[0],
+            )
+    except ImportError as error:
+        print(error, file=sys.stderr)
+    try:
+        import jaxopt
+
+        box = jaxopt.projection.projection_box_section
+        simplex = jaxopt.projection.projection_simplex
+
+        def rows(f: Operator) -> Operator:
+            return lambda x: f(x) if x.ndim == 1 else jax.vmap(f)(x)
+
+        yield "jaxopt.projection_simplex", rows(simplex)
+        for name, k in budgets(n).items():
+            ends = (jnp.zeros(n), jnp.ones(n), jnp.ones(n), float(k))
+            yield (
+                f"jaxopt.projection_box_section (clip) {name}",
+                rows(lambda x, ends=ends: box(x, ends, check_feasible=False)),
+            )
+    except ImportError as error:
+        print(error, file=sys.stderr)
+    try:
+        import optax
+
+        if hasattr(optax, "projections"):
+            yield (
+                "optax.projection_simplex",
+                lambda x: (
+                    optax.projections.projection_simplex(x)
+                    if x.ndim == 1
+                    else jax.vmap(optax.projections.projection_simplex)(x)
+                ),
+            )
+    except ImportError as error:
+        print(error, file=sys.stderr)
+
+
+def calls(mode: str, f: Operator, x: np.ndarray, g: np.ndarray, back: bool) -> Callable:
+    """A call without arguments that waits for its result."""
+    if mode == "jax jit":
+        X = jnp.asarray(x)
+        if back:
+            G = jnp.asarray(g)
+            run = jax.jit(jax.grad(lambda v: _weighed(f(v), G)))
+        else:
+            run = jax.jit(f)
+        return lambda: jax.block_until_ready(run(X))
+    X, G = torch.tensor(x), torch.tensor(g)
+    run = torch.compile(f, fullgraph=True) if mode == "torch compile" else f
+
+    def forward() -> Any:
+        with torch.no_grad():
+            return run(X)
+
+    def both() -> Any:
+        given = X.requires_grad_()
+        return torch.autograd.grad(_weighed(run(given), G), given)
+
+    return both if back else forward
+
+
+def _weighed(p: Any, g: Any) -> Any:
+    return (p * g).sum() if p.shape == g.shape else p.sum()
+
+
+def softmax(mode: str) -> Operator:
+    """The yardstick."""
+    if mode == "jax jit":
+        return jax.nn.softmax
+    return functools.partial(torch.softmax, dim=-1)
+
+
+def measure(call: Callable, base: Callable, rounds: int, limit: float) -> str:
+    """The median ratio of paired rounds, each of several calls of a short one."""
+    call()
+    start = time.perf_counter()
+    call()
+    once = time.perf_counter() - start
+    if once > limit:
+        return f"> {limit:g} s"
+    repeat = max(1, min(50, int(0.02 / max(once, 1e-6))))
+    ratios = []
+    for _ in range(rounds):
+        ratios.append(_time(call, repeat) / _time(base, max(repeat, 10)))
+    return f"{statistics.median(ratios):.3g}"
+
+
+def _time(call: Callable, repeat: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeat):
+        call()
+    return (time.perf_counter() - start) / repeat
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", default=MODES, choices=MODES)
+    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=SHAPES)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=20)
+    parser.add_argument("--markdown", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    lines = [
+        f"torch {torch.__version__}, jax {jax.__version__}, float32, one thread of "
+        f"torch; ratios to softmax, medians of {given.rounds} paired rounds.",
+        "",
+        "| shape | mode | operator | forward | forward and backward |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    print("\n".join(lines), flush=True)
+    for shape in given.shapes:
+        for mode in given.only:
+            rng = np.random.default_rng(0)
+            x, g = rng.standard_normal((2, *SHAPES[shape])).astype(np.float32)
+            n, stk = x.shape[-1], stk_jax if mode == "jax jit" else stk_torch
+            for name, f in [*operators(stk, n), *peers(mode, n)]:
+                cells = []
+                for back in (False, True):
+                    base = calls(mode, softmax(mode), x, g, back)
+                    try:
+                        base()
+                        run = calls(mode, f, x, g, back)
+                        cells.append(measure(run, base, given.rounds, given.limit))
+                    except Exception as error:
+                        cells.append(f"fails: {type(error).__name__}")
+                lines.append(f"| {shape} | {mode} | {name} | {' | '.join(cells)} |")
+                print(lines[-1], flush=True)
+    if given.markdown:
+        given.markdown.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
