@@ -148,11 +148,16 @@
     return summary;
   };
 
-  // The chapter named by the words comes first, then one with a section on them; how
-  // often a text has a word says less. The weights exceed the 100 of an index entry.
+  // The chapter named by the words comes first, then one with a section on them, then one
+  // whose title says little else. The weights exceed the 100 of an index entry.
   const PAGE = 80;
   const SECTION = 40;
+  const ALONE = 20;
   const share = (text) => (patterns.length ? found(text).length / patterns.length : 0);
+  const filled = (title) => {
+    const words = title.replace(/<[^>]*>[^<]*<[^>]*>/g, "").trim().split(/\s+/);
+    return words.filter((word) => found(word).length).length / words.length;
+  };
 
   /* The titles of the sections of each page, and the terms that it explains. */
   let sections = null;
@@ -175,6 +180,6 @@
     const [chapter, section] = title.split(" > ");
     const best = (titles) => Math.max(0, ...titles.map((one) => share(`${chapter} ${one}`)));
     const below = anchor ? share(`${chapter} ${section ?? ""}`) : best(sectionsOf(page));
-    return score + PAGE * share(chapter) + SECTION * below;
+    return score + PAGE * share(chapter) + SECTION * below + ALONE * filled(chapter);
   };
 })();
