@@ -86,9 +86,9 @@ def soft_topk(
     one pass of the curve's function, and a few evaluations.  The absolute error of p is
     a few eps, at any scale and offset of the scores; shares below 1e-300 (float32:
     1e-34) are not resolved.  Equal scores of a row get equal shares, and a larger score
-    never a smaller share by more than one unit in the last place: NumPy's exponential
-    is not monotone to the last bit on every processor (it matters in float32, for
-    scores that are neighbours).
+    never a smaller share by more than two units in the last place: NumPy's exponential
+    may fall by one between neighbouring scores (in float32, on some processors), and
+    scaled, one unit may become two.
 
     References
     ----------

@@ -3,8 +3,8 @@ r"""What makes the search of `root` quick on NumPy.
 Rows are solved in blocks that fit the cache, and a long row in parts of that size.  The
 anchor is an order statistic, from which the distances are taken once; a scheme sums
 them (see `schemes`).  The thresholds of a single row are numbers, not arrays of one.
-The bracket of order statistics is asked for only when a step is long or leaves what
-the passes before have bracketed.
+The bracket of order statistics is asked for only when a step leaves what the passes
+before have bracketed, or is late.
 
 Two shortcuts serve long rows alone.  The k-th score of a sample is an anchor too, if
 the threshold turns out to be near it.  And where few entries' terms can change with the
@@ -31,7 +31,6 @@ _LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _SAMPLE = 1024  # entries that give the anchor and the offset to start from
 _FEW = 8  # the search looks at few entries alone up to this fraction of a row
 _NEAR = 8.0  # temperatures; a sample that lies within them may give the anchor
-_FAR = 32.0  # a step of more temperatures asks for the bracket
 _CROSSED = 2  # with more entries to be expected in a step, some will be there
 
 
@@ -74,7 +73,7 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
         given = x[part], k[part], finite[part], tau, found.p[part]
         answer = _Block(scheme, *given).solve() if scheme else _plain(curve, *given)
         found.anchor[part], found.offset[part] = answer
-    if finite.sum() < x.size:
+    if np.count_nonzero(finite < n):
         np.multiply(found.p, x > -np.inf, out=found.p)
     return found
 
@@ -107,42 +106,37 @@ class _Block:
         scheme, p = self.scheme, self.p
         t = self._from_sample() if self.single and self.n >= _LONG_ROW else None
         if t is None:
-            self._order(p)
+            self._order()
             self.anchor = scheme.anchor(*self.pair)
             t = self._anchored()
         if scheme.edge:
             # Many small shares, each with the rounding of a long way to the anchor.
             eps = np.finfo(p.dtype).eps
             off = abs(np.add.reduce(p, axis=-1) - self.k) > 16 * eps * self.k
-            if off.any():
+            if _some(off):
                 edge = (self.anchor + self.tau * t).astype(p.dtype)
-                self._order(p)
+                self._order()
                 self.anchor = choose(off, edge, self.anchor)
                 t = self._anchored()
         return self.anchor, scheme.offset(t)
 
-    def _order(self, out: Array) -> None:
-        """Find the K-th and the J-th largest, which a curve that is never 0 needs not.
+    def _order(self) -> None:
+        """The K-th and J-th largest score; p gets the rows in another order."""
+        self.pair = order_pair(self.x, self.k, self.p, self.zero or not self.one)
 
-        `out` gets each row in another order.
-        """
-        self.pair = order_pair(self.x, self.k, out, self.one and not self.zero)
+    def _distances(self) -> Array:
+        """The rows counted from their anchors in temperatures, in the place of p."""
+        d = np.subtract(self.x, column(self.anchor, self.x), out=self.p)
+        return divide(d, self.tau)
 
     def _anchored(self) -> Any:
         """t of the rows counted from their anchors; p gets the shares."""
-        scheme, few = self.scheme, self._top() if self.single else None
-        d = np.subtract(self.x, column(self.anchor, self.x), out=self.p)
-        d = divide(d, self.tau)
+        d = self._distances()
         t, settled = self._start(d)
-        narrow = self._inner(d, settled) if self.single and few is None else None
-        sums = _Sums(scheme, scheme.prepare(d))
-        if few is not None:
-            m, *others = sums(t := np.float64(scheme.place(0.0)))
-            narrow = _Narrowed(_Sums(scheme, few), [m - few.size, *others])
-        if not self.single:
-            t = _search(sums, self.k, t, self._bracket, settled)
-        elif not settled:
-            t = _search(narrow or sums, self.k, t, self._bracket)
+        sums = _Sums(self.scheme, self.scheme.prepare(d))
+        if not self.single or not settled:
+            few = self._narrow(sums) if self.single and self.n > _ALONE else sums
+            t = _search(few, self.k, t, self._bracket, settled)
         sums.select(t)
         return t
 
@@ -153,22 +147,16 @@ class _Block:
         of d evenly, so that on a plateau it is the middle of the thresholds.
         """
         scheme, (low, high) = self.scheme, self.scheme.curve.support
-        if not (self.zero and self.one):
-            t, settled = np.float64(scheme.place(-scheme.curve.centre)), False
-        else:
+        t, settled = np.float64(scheme.place(-scheme.curve.centre)), False
+        if self.zero and self.one:
             above, below = self._ends()
             t = scheme.place(0.5 * above + 0.5 * below - scheme.curve.centre)
             settled = above - below >= high - low
-        if self.single:
-            return (t if settled else scheme.start(d, self.k, t)), settled
-        start = scheme.start(d, self.k, t + np.zeros(len(d)))
-        return np.where(settled, t, start), settled
+        return choose(settled, t, scheme.start(d, self.k, t)), settled
 
     def _ends(self) -> tuple[Any, Any]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(self.x.dtype).max) / 8
-        if self.one and not self.zero:
-            self.pair = order_pair(self.x, self.k, np.empty_like(self.x))
         above, below = (
             (end.astype(np.float64) - self.anchor) / self.tau for end in self.pair
         )
@@ -179,40 +167,29 @@ class _Block:
         low, high = bracket(self.scheme.curve, *self._ends(), self.k, self.n)
         return self.scheme.place(low), self.scheme.place(high)
 
-    def _top(self) -> Array | None:
-        """What exceeds the anchor of a long row, if all that does not is fixed.
+    def _narrow(self, sums: _Sums) -> _Sums:
+        """Sums over the entries of a long row whose terms may vary, if these are few.
 
-        For a curve that reaches 1 alone: counted from the K-th score, t >= 0 and what
-        an entry up to that score adds to the moments is the same for every t.
+        A curve that reaches 0 and 1 has the K-th entry above the lower end of the
+        support and the J-th below the upper one: what lies by the width of the support
+        lower has no share, and what lies as much higher a whole one.  For one that
+        reaches 1 alone, counted from the K-th score, t >= 0: what an entry up to that
+        score adds to the moments is the same for every t.
         """
-        fixed = self.one and not self.zero and self.n > _ALONE
-        if not (fixed and _FEW * self.k <= self.n):
-            return None
-        window = self.p[self.n - math.ceil(self.k) + 1 :]
-        few = window[window > self.anchor] - self.anchor
-        return self.scheme.prepare(divide(few, self.tau))
-
-    def _inner(self, d: Array, settled: bool) -> _Narrowed | None:
-        """Sums over the entries of a long row whose shares may vary, if these are few.
-
-        For a curve that reaches 0 and 1: the threshold has the K-th entry above the
-        lower end of the support and the J-th below the upper one.  What lies by the
-        width of the support lower has no share, and what lies as much higher a whole
-        one.
-        """
-        if not (self.one and self.zero and self.n > _ALONE) or settled:
-            return None
-        (low, high), (above, below) = self.scheme.curve.support, self._ends()
+        scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
+        if not self.one or (not self.zero and _FEW * self.k > self.n):
+            return sums
+        if not self.zero:
+            return _Sums(scheme, v[v > 1], (0, *sums(np.float64(0))[1:]))
         reach = 1.25 * (high - low)  # more than the width, for rounding
+        above, below = self._ends()
         above, below = above + reach, below - reach
-        near = (d > below) & (d < above)
+        near = (v > below) & (v < above)
         if _FEW * np.count_nonzero(near) > self.n:
-            return None
-        one = self.scheme.moments(
-            np.full(1, above, d.dtype), self.scheme.place(below - low)
-        )
-        others = np.count_nonzero(d >= above) * np.array(one, np.float64)
-        return _Narrowed(_Sums(self.scheme, self.scheme.prepare(d[near])), others)
+            return sums
+        one = scheme.moments(np.full(1, above, v.dtype), scheme.place(below - low))
+        fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
+        return _Sums(scheme, v[near], fixed)
 
     def _from_sample(self) -> Any:
         """`_anchored` for a long row of scores that lie near each other, else None.
@@ -222,30 +199,23 @@ class _Block:
         wide.  The k-th score of a sample does as well, if the threshold turns out to be
         hardly farther from it.
         """
-        scheme, x, k, n = self.scheme, self.x, self.k, self.n
+        scheme, k, n = self.scheme, self.k, self.n
         low, high = scheme.curve.support
         few = min(k, self.finite - k) <= 2 * (n // _SAMPLE)
-        if not scheme.free or (few and min(-low, high) < math.inf):
-            return None
-        sample = x[:: n // _SAMPLE]
+        sample = self.x[:: n // _SAMPLE]
         sample = sample[sample > -np.inf]
-        if not sample.size:
+        if not scheme.free or (few and (self.zero or self.one)) or not sample.size:
             return None
         budget = k * (sample.size / self.finite)
-        if few:
-            self.anchor = (np.maximum if 2 * k < n else np.minimum).reduce(sample)
-        else:
-            place = sample.size - math.ceil(budget)
-            self.anchor = np.partition(sample, place)[place]
+        place = sample.size - math.ceil(budget)
+        self.anchor = np.partition(sample, place)[place]
         sample = divide(sample - self.anchor, self.tau)
         if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
             return None
-        t = scheme.place(np.float64(-scheme.curve.centre))
-        t = scheme.start(sample, budget, t)
-        t = _search_one(_Sums(scheme, scheme.prepare(sample.copy())), budget, t, None)
-        d = divide(np.subtract(x, self.anchor, out=self.p), self.tau)
-        sums = _Sums(scheme, scheme.prepare(d))
-        t = _search_one(sums, k, t, None)
+        t = scheme.start(sample, budget, scheme.place(np.float64(-scheme.curve.centre)))
+        t = _search(_Sums(scheme, scheme.prepare(sample.copy())), budget, t, None)
+        sums = _Sums(scheme, scheme.prepare(self._distances()))
+        t = _search(sums, k, t, None)
         offset, width = scheme.offset(t), high - low
         if not abs(offset) <= min(math.log(n), 1 + width):
             return None
@@ -274,174 +244,139 @@ def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, 
     low = below - left - (1 + 0.5 * np.abs(left))
     high = above - right + (1 + 0.5 * np.abs(right))
     low = np.maximum(low, above - curve.support[1] - 0.01)
-    return low, np.minimum(high, below - curve.support[0] + 0.01)
+    return low, np.minimum(high, below - curve.support[0])
 
 
-def order_pair(
-    x: Array, k: Any, out: Array, first_only: bool = False
-) -> tuple[Any, Any]:
+def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, Any]:
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
     For a whole k they are the last score above the gap and the first one below it;
-    else they are the same.  `out` gets each row in another order, with the K - 1
-    largest at its end if all k are one.  With `first_only` the K-th will do, twice.
+    else they are the same.  Without `both` the second may be -inf.  `out` gets each row
+    in another order.
     """
-    n = x.shape[-1]
-    out[...] = x
-    first = k[0] if k.ndim else k
-    if not k.ndim and k <= 1 and (first_only or k < 1):
-        upper = np.maximum.reduce(x)
-        return upper, upper
-    if k.ndim and (k != first).any():
-        out.sort(axis=-1)
-        place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
-        pair = np.take_along_axis(out, place, axis=-1)
-        return pair[..., 0], pair[..., 1]
+    n, first = x.shape[-1], k[0] if k.ndim else k
     K = math.ceil(first)
-    out.partition(n - K, axis=-1)
-    upper = out[..., n - K].copy()[()]
-    if first_only or first != K:
+    if not k.ndim and k <= 1 and (k < 1 or not both):
+        upper = np.maximum.reduce(x)
+    else:
+        out[...] = x
+        if k.ndim and (k != first).any():
+            out.sort(axis=-1)
+            place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
+            pair = np.take_along_axis(out, place, axis=-1)
+            return pair[..., 0], pair[..., 1]
+        out.partition(n - K, axis=-1)
+        upper = out[..., n - K].copy()[()]
+    if first < K:
         return upper, upper
-    return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
+    lower = (
+        np.maximum.reduce(out[..., : n - K], axis=-1) if both else 0 * upper - np.inf
+    )
+    return upper, lower
 
 
-def _search(sums: _Sums, k: Any, t: Any, bracket: Any, settled: Any = False) -> Any:
+def _search(sums: _Sums, k: Any, t: Any, bracket: Any, done: Any = False) -> Any:
     """The t of every row of a block, or of one, from where to start.
 
     Without `bracket`, a function, t is NaN where one is needed.
     """
-    if not isinstance(t, np.ndarray):
-        return _search_one(sums, k, t, bracket)
-    found, row, done = t, np.arange(len(t)), np.zeros(len(t), bool) | settled
-    far = np.full(len(t), np.inf)
-    at, bounds = root.Search(t, -far, far, far, far), None
+    single, found, bounds = not isinstance(t, np.ndarray), t, None
+    row: Any = () if single else np.arange(len(t))
+    at = root.Search(t, -np.inf, np.inf)
     for count in range(root.LIMIT):
         moments = sums(at.t)
         excess, step = sums.scheme.advance(at.t, k, moments)
-        last, size = sums.last(at.t, step, k, moments)
+        last = sums.last(at.t, step, k, moments)
+        if single and last:
+            return step
         at = root.narrow(at, excess)
-        ask = _asks(at, step, count) & ~(done | last)
-        if ask.any():
-            bounds = bracket() if bounds is None else bounds
-            low = np.where(ask, np.fmax(at.low, bounds[0][row]), at.low)
-            high = np.where(ask, np.fmin(at.high, bounds[1][row]), at.high)
-            at = at._replace(low=low, high=high)
         new, halve = root.decide(at, excess, step, count)
-        t = np.where(done, at.t, np.where(last, step, new.t))
-        done |= last | (halve & (16 * abs(new.t - at.t) <= size))
-        at = new._replace(t=t)
+        ask = (halve | (count > root.PATIENCE)) & (new.width == np.inf)
+        if _some(ask) and _some(ask := ask & ~(done | last)):
+            if bracket is None:
+                return np.nan
+            bounds = bounds or bracket()
+            low, high = (choose(ask, end[row], np.nan) for end in bounds)
+            at = at._replace(low=np.fmax(at.low, low), high=np.fmin(at.high, high))
+            new, _ = root.decide(at, excess, step, count)
+        still = new.t == at.t
+        if single:
+            if still:
+                return new.t
+            at = new
+            continue
+        at = root.Search(np.where(done, at.t, np.where(last, step, new.t)), *new[1:])
+        done = done | last | still
         if 2 * np.count_nonzero(done) >= len(done):
-            found[row] = t
+            found[row] = at.t
             if done.all():
                 break
             # Rows that are done would only cost time.
-            row, k, sums = row[~done], k[~done], sums.some(~done)
+            row, k, sums = row[~done], k[~done], _Sums(sums.scheme, sums.v[~done])
             at = root.Search(*(field[~done] for field in at))
             done = done[~done]
     return found
 
 
-def _search_one(sums: _Sums, k: Any, t: Any, bracket: Any) -> Any:
-    """`_search` for one row, whose numbers are not worth an array."""
-    at = root.Search(t, -np.inf, np.inf)
-    for count in range(root.LIMIT):
-        moments = sums(at.t)
-        excess, step = sums.scheme.advance(at.t, k, moments)
-        last, size = sums.last(at.t, step, k, moments)
-        if last:
-            return step
-        at = root.narrow(at, excess)
-        if _asks(at, step, count):
-            if bracket is None:
-                return np.nan
-            low, high = bracket()
-            at = at._replace(low=max(at.low, low), high=min(at.high, high))
-        new, halve = root.decide(at, excess, step, count)
-        if halve and 16 * abs(new.t - at.t) <= size:
-            return new.t
-        at = new
-    return at.t
-
-
-def _asks(at: root.Search, step: Any, count: int) -> Any:
-    """Whether a bracket is needed: a step is long, leads out, or is late."""
-    taken = (at.low < step) & (step < at.high) & (abs(step - at.t) <= _FAR)
-    if count <= root.PATIENCE:
-        return ~taken & (at.high - at.low == np.inf)
-    return at.high - at.low == np.inf
-
-
 class _Sums:
-    """The scheme's sums over each row of v; a long one comes in parts for the cache."""
+    """The scheme's sums over each row of v, and over what else is fixed.
 
-    def __init__(self, scheme: Scheme, v: Array) -> None:
-        self.scheme, self.v = scheme, v
+    A long row comes in parts for the cache.
+    """
+
+    def __init__(self, scheme: Scheme, v: Array, *fixed: Any) -> None:
+        self.scheme, self.v, self.fixed = scheme, v, fixed
         step = _BLOCK // v.itemsize
         cut = v.ndim == 1 and v.size > step
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
 
     def __call__(self, t: Any) -> Moments:
-        if len(self.parts) == 1:
-            return self.scheme.moments(self.v, t)
         moments = [self.scheme.moments(part, t) for part in self.parts]
-        m, P, C, W = np.array(moments).sum(axis=0, dtype=np.float64)
+        moments.extend(self.fixed)
+        if len(moments) == 1:
+            return moments[0]
+        m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*moments, strict=True))
         return m, P, C, W
-
-    def some(self, rows: Array) -> _Sums:
-        """The sums over some of the rows."""
-        return _Sums(self.scheme, self.v[rows])
 
     def select(self, t: Any) -> None:
         """Put the shares in the place of v."""
         for part in self.parts:
             self.scheme.select(part, t)
 
-    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> Any:
         """Whether a step is the last: it is small, or exact and passes no entry.
 
-        And what is small, for the threshold and for the sum.  A small step that passes
-        a jump of the slope is not the last: a slope that is many times as steep there
-        would have asked for as much less.  The rounding of a step that leads to a much
-        smaller number would be felt there.
+        A small step that passes a jump of the slope is not the last: a slope that is
+        many times as steep there would have asked for as much less.  The rounding of a
+        step that leads to a much smaller number would be felt there.
         """
-        scheme, move = self.scheme, abs(step - t)
-        unit = np.minimum(k, 1) if self.v.ndim > 1 else min(k, 1)
+        scheme, move, W = self.scheme, abs(step - t), moments[3]
+        unit = choose(k < 1, k, 1.0)
         if scheme.edge:  # else W is at most k
-            unit = np.minimum(unit, k / moments[3])
+            unit = np.minimum(unit, k / W)
         size = scheme.tiny * (unit + abs(t))
-        near = move <= size
-        if not scheme.exact and not scheme.counted:
-            return near, size
-        sure = near & (16 * move <= size) if scheme.counted else near
-        ask = near & ~sure
+        sure = ask = move <= size
         if scheme.exact and not (scheme.light and self.v.ndim > 1):
-            steady = (move < 1) & (move * moments[3] < _CROSSED)
-            ask = ask | (steady & ~near & (abs(t) <= 2 * (unit + abs(step))))
-        if ask.any():
+            ask = (move * W < _CROSSED) & (abs(t) <= 2 * (unit + abs(step)))
+        elif not scheme.counted:
+            return sure
+        if scheme.counted:
+            sure = 16 * move <= size
+        ask = ask & ~sure
+        if _some(ask):
             ask = ask & (self.count(step) == moments[0])
-        return sure | ask, size
+        return sure | ask
 
     def count(self, t: Any) -> Any:
         """The first of the moments alone, of an exact or counted scheme."""
+        m = sum(moments[0] for moments in self.fixed)
         masks = (mask for part in self.parts for mask in self.scheme.past(part, t))
         if not isinstance(t, np.ndarray):
-            return sum(map(np.count_nonzero, masks))
+            return m + sum(map(np.count_nonzero, masks))
         dtype = self.v.dtype  # np.count_nonzero is slower along an axis
-        return sum(
-            row_dot(high, high, WHOLE) for high in (m.astype(dtype) for m in masks)
-        )
+        return sum(row_dot(w, w, WHOLE) for w in (mask.astype(dtype) for mask in masks))
 
 
-class _Narrowed(_Sums):
-    """The same sums from those over a few entries, if the others' never change."""
-
-    def __init__(self, few: _Sums, others: Any) -> None:
-        super().__init__(few.scheme, few.v)
-        self._others = np.array(others, np.float64)
-
-    def __call__(self, t: Any) -> Moments:
-        m, P, C, W = self._others + super().__call__(t)
-        return m, P, C, W
-
-    def count(self, t: Any) -> Any:
-        return self._others[0] + super().count(t)
+def _some(truth: Any) -> Any:
+    """Whether any is true; any() takes as long as a pass over a short row."""
+    return np.count_nonzero(truth) if isinstance(truth, np.ndarray) else truth

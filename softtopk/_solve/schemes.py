@@ -90,7 +90,7 @@ class Scheme:
     def start(self, d: Array, k: Any, t: Any) -> Any:
         """The t to begin with, from one that centres the support on the k-th score."""
         mean, spread = self.curve.noise or (0.0, 1.0)
-        move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)[0]
+        move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.place(self.offset(t) + self.curve.centre + move)
 
     def moments(self, v: Array, t: Any) -> Moments:
@@ -131,16 +131,13 @@ class _Exp(Scheme):
     def start(self, d: Array, k: Any, t: Any) -> Any:
         if d.ndim > 1 or len(d) > _SHORT:
             n = d.shape[-1]
-            t, deviation = matched(d, np.log(n / k), 1.0, 1.0)
-            # Where scores lie far apart, at a distance of about 2.5 deviations / n,
-            # little of the noise's mean is left.
-            return np.fmax(t / (1 + 2.5 * deviation / n), 0)
+            return np.fmax(matched(d, np.log(n / k), 1.0, 1.0), 0)
         # The root in u itself, the greatest (k - m) / S over m < k; S holds the
         # anchor's 1, and may be infinite for other m.
-        S = np.add.accumulate(np.exp(np.sort(d)), dtype=np.float64)[::-1]
+        S = np.add.accumulate(np.exp(np.sort(d)))[::-1]
         m = np.arange(math.ceil(k))
         u = np.maximum.reduce((k - m) / S[: len(m)])
-        return -np.log(min(u, 1.0))
+        return -np.log(u)
 
     def moments(self, v: Array, t: Any) -> Moments:
         low = np.less_equal(v, column(np.exp(t), v), out=self.room(v)[0])
@@ -397,8 +394,8 @@ def scheme_of(curve: Curve) -> type[Scheme] | None:
     return _QUICK.get(curve)
 
 
-def matched(d: Array, quantile: Any, mean: float, spread: float) -> tuple[Any, Any]:
-    r"""An offset from the k-th score, near that of the threshold, and the deviation.
+def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
+    r"""An offset from the k-th score, near that of the threshold.
 
     The threshold is the (1 - k/n)-quantile of a random score plus noise with the
     cdf 1 - f(-t), whose own quantile, mean and deviation are given.  Were the scores,
@@ -411,7 +408,7 @@ def matched(d: Array, quantile: Any, mean: float, spread: float) -> tuple[Any, A
     deviation = np.sqrt(np.maximum(row_dot(d, d, WHOLE) / n - centre * centre, 0))
     r = deviation / spread
     # Infinite scores make r NaN or infinite: then the k-th score is all we know.
-    return mean + (quantile - mean) * np.fmax(1 / (r + np.hypot(r, 1)), 0), deviation
+    return mean + (quantile - mean) * np.fmax(1 / (r + np.hypot(r, 1)), 0)
 
 
 def column(t: Any, v: Array) -> Any:

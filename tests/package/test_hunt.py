@@ -105,7 +105,8 @@ def test_shares_sum_to_the_budget_and_keep_the_order(kind, dtype):
         off = np.abs(p.sum(axis=-1, dtype=np.longdouble) - np.longdouble(k)).max()
         assert off <= 16 * eps * k, told
         rows = np.take_along_axis(p, x.argsort(axis=-1, kind="stable"), axis=-1)
-        assert np.all(np.diff(rows, axis=-1) >= -eps * rows[..., 1:]), told
+        # A unit in the last place of e^d, by which np.exp may fall, is up to two of p.
+        assert np.all(np.diff(rows, axis=-1) >= -2 * np.spacing(rows[..., 1:])), told
 
 
 def _reference(curve: Any) -> Any:

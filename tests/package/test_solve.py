@@ -9,7 +9,7 @@ from rows import CURVES, NAMES, named, typed
 import softtopk as stk
 from softtopk._rows import as_rows
 from softtopk._solve import root
-from softtopk._solve.numpy import _Narrowed, _Sums, bracket, order_pair, solve
+from softtopk._solve.numpy import _Sums, bracket, order_pair, solve
 from softtopk._solve.schemes import scheme_of
 from softtopk.curves import entmax, resolve
 
@@ -130,7 +130,7 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
         with np.errstate(divide="ignore"):  # the solver ignores it as well
             whole, some = sums(t), part(t)
             count = sums.count(t)
-            narrowed = _Narrowed(part, np.subtract(whole, some, dtype=np.float64))
+            narrowed = _Sums(scheme, part.v, np.subtract(whole, some, dtype=np.float64))
             assert narrowed.count(t) == narrowed(t)[0] == count == whole[0]
         counts.add(float(count))
     assert len(counts) > 3
