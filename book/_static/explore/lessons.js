@@ -211,7 +211,7 @@
   /* GradTopK beside one threshold for all, and how the chosen ones repel each other. */
   class Subset extends Lesson {
     controls(changed) {
-      this.k = slider("k", { min: 1, max: 7, step: 1, value: 2 }, changed);
+      this.k = slider("k", { min: 1, max: 7, step: 1, value: 2, format: String }, changed);
       this.tau = slider("τ", { min: -1, max: 0.7, step: 0.01, value: 0, scale: (v) => 10 ** v }, changed);
       return [this.k, this.tau];
     }
