@@ -225,7 +225,9 @@ def experts(
             hard = top_k(x, k)
             ax.hlines(hard, places - 0.45, places + 0.45, color=COLOURS["hard"])
         ax.set_xticks(places, [f"{score:g}" for score in x])
-        ax.tick_params(axis="x", labelsize=9 if len(selections) < 3 else 7)
+        ax.tick_params(axis="x", labelsize=9)
+        if len(selections) > 2:  # no room for eight scores side by side
+            ax.tick_params(axis="x", rotation=90)
         ax.set(
             title=title,
             ylim=(min(0, 1.05 * shares.min()), max(1.08, 1.05 * shares.max())),

@@ -14,8 +14,8 @@ rows sum to zero.  Gumbel noise has a closed form, softmax.
 
 The quadrature is deterministic: Gauss-Legendre panels, halved until the halves agree
 with the whole.  What they differ by is the error estimate, reduced only where the last
-halving has shown that the next one gains.  Derived in the chapter
-*distributions/perturb-max*.
+halving has shown that the next one gains.  Derived in the chapters
+*distributions/perturb-max* and, the quadrature, *computing/quadrature*.
 """
 
 from __future__ import annotations

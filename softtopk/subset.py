@@ -9,7 +9,8 @@ entry i, GradTopK is
 
 The recursion :math:`Z_{k,i}=e^{x_i}(Z_{k-1}-Z_{k-1,i})` subtracts nearly equal numbers
 as soon as an entry is almost surely selected.  This module has no such step and no
-loop over k.  The chapter *selection/marginals* derives what follows.
+loop over k.  The chapters *selection/marginals* and, for sums on the circle and
+expansions, *computing/marginals* derive what follows.
 
 **Tilt.**  For any shift s let :math:`\pi_i=\sigma(x_i-s)` and draw independent
 :math:`B_i\sim\mathrm{Bernoulli}(\pi_i)`, :math:`S=\sum B_i`.  Given :math:`S=k` the

@@ -5,7 +5,7 @@
   square at its end. A link to a theorem leads to the theorem and not to its section.
 - A solution is a passage too: the box of the pages would not break within a cell.
 - Theorems and exercises have the numbers that they have on the pages.
-- A chapter's claims have the rows of the ledger, with the page of each check.
+- A chapter's claims are named in one line: their rows stand once, in the ledger.
 - Of a cell that a page folds, a line stays, and the chapter says where the code is.
 - Where a page has a figure to move, the paper says where it is.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from claims.directives import ledger_cell, ledger_row
 from docutils import nodes
 from folds import fold
 from sphinx.application import Sphinx
@@ -56,7 +55,7 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
         _end_proof(proof)
     for claims in list(doctree.findall(nodes.bullet_list)):
         if "claim-list" in claims["classes"]:
-            claims.replace_self([_as_row(item) for item in claims.children])
+            claims.replace_self(_in_a_line(claims))
     for verdict in doctree.findall(nodes.inline):
         if "claim-badge" in verdict["classes"]:
             verdict["classes"] = ["claim-badge"]  # LaTeX knows one command for all
@@ -82,9 +81,10 @@ def _leave_code_out(app: Sphinx, doctree: nodes.document) -> None:
         cell = box.parent
         cell.remove(box)
         parent, place = cell.parent, cell.parent.index(cell)
-        if not cell.children:
+        figures = list(cell.findall(nodes.figure))
+        if figures or not cell.children:  # a figure without its code may float
             parent.remove(cell)
-        parent[place:place] = left
+        parent[place:place] = left + figures
 
 
 def _where(site: str, chapter: str) -> nodes.paragraph:
@@ -122,15 +122,14 @@ def _end_proof(proof: nodes.Element) -> None:
         last.parent.insert(last.parent.index(last) + 1, _latex("\n\\displayend"))
 
 
-def _as_row(item: nodes.list_item) -> ledger_row:
-    """A claim of a chapter's list as a row: what it is called, says, where it is."""
-    head, *statement = item.children
-    name, *check = head.children
-    row = ledger_row("")
-    row += ledger_cell("", nodes.paragraph("", "", name))
-    row += ledger_cell("", *statement)
-    row += ledger_cell("", nodes.paragraph("", "", *check[1:]))
-    return row
+def _in_a_line(claims: nodes.bullet_list) -> nodes.paragraph:
+    """The claims of a chapter by name and verdict, each a link to its row."""
+    line = nodes.paragraph()
+    for item in claims.children:
+        line += [nodes.Text(", ")] if line.children else []
+        line += item[0][0]
+    line += nodes.Text(".")
+    return line
 
 
 def _elsewhere(site: str, raw: nodes.raw) -> nodes.paragraph:

@@ -273,22 +273,21 @@ def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
 
 
 def hidden_names(notebook: Notebook) -> list[str]:
-    """An open cell uses no name that only folded cells define.
+    """No name that an open cell uses was last given its value by a folded one.
 
     Imports are folded too, but they are no check: everybody expects their names.
     """
     faults = []
-    open_names: set[str] = set()
     folded: dict[str, int] = {}
     for number, cell in enumerate(code_cells(notebook), 1):
         tree = plain_code(cell)
         if cells.kind(tags(cell)) in (None, "imports"):
-            for name in sorted(used(tree)):
-                if name in folded and name not in open_names:
-                    faults.append(f"cell {number}: {name} is of cell {folded[name]}")
-            open_names |= defined(tree)
+            for name in sorted(used(tree) & set(folded)):
+                faults.append(f"cell {number}: {name} is of cell {folded[name]}")
+            for name in defined(tree):
+                folded.pop(name, None)
         else:
-            folded |= dict.fromkeys(defined(tree) - set(folded), number)
+            folded |= dict.fromkeys(defined(tree), number)
     return faults
 
 
@@ -451,6 +450,7 @@ SPOILT = [
     (hidden_names, sequence(("plot", "for a in [1]:\n    pass"), ("", "a"))),
     (hidden_names, sequence(("claim-A1", "import math as a"), ("", "a.pi"))),
     (hidden_names, sequence(("claim-A1", "def a(): ..."), ("", "a()"))),
+    (hidden_names, sequence(("", "a = 1"), ("check", "# b\na = 2"), ("", "a"))),
     (hidden_names, sequence(("claim-A1", "with b as a:\n    pass"), ("", "a"))),
     (untold, sequence(("check", "a = 1"))),
     (untold, sequence(("hide-input", "a = 1"))),

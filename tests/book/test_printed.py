@@ -162,17 +162,21 @@ def test_a_link_to_a_theorem_leads_to_it(tex: str) -> None:
     assert re.search(r"\\phantomsection\s*\\label\{chapter:thm-one\}", tex)
 
 
-def test_a_claim_is_a_row_of_the_list_and_of_its_chapter(tex: str) -> None:
-    rows = environments(tex, "claimrow")
-    assert len(rows) == 2
-    for row in rows:
-        head, _, rest = row.partition(r"\claimstatement")
-        statement, _, check = rest.partition(r"\claimcheck")
-        assert re.match(r"\s*\\claimhead\{.*\}\s*$", head, re.S)
-        assert "A1" in head
-        assert r"\DUrole{claim-badge}{holds}" in head
-        assert "It is so." in statement
-        assert re.search(r"check on page.*\\pageref\*\{.*chapter:check-A1", check, re.S)
+def test_a_claim_is_a_row_of_the_ledger(tex: str) -> None:
+    (row,) = environments(tex, "claimrow")
+    head, _, rest = row.partition(r"\claimstatement")
+    statement, _, check = rest.partition(r"\claimcheck")
+    assert re.match(r"\s*\\claimhead\{.*\}\s*$", head, re.S)
+    assert "A1" in head
+    assert r"\DUrole{claim-badge}{holds}" in head
+    assert "It is so." in statement
+    assert re.search(r"check on page.*\\pageref\*\{.*chapter:check-A1", check, re.S)
+
+
+def test_a_chapter_names_its_claims_in_a_line(tex: str) -> None:
+    link = r"\\hyperref\[\\detokenize\{chapter:A1\}\]"
+    (line,) = re.findall(rf"\n\{{?{link}.*A1.*\.\n", tex)
+    assert "holds" in line
 
 
 def test_a_solution_is_in_no_box(tex: str) -> None:

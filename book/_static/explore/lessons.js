@@ -5,6 +5,8 @@
   const { make, draw, show, slider, plot, path, matrix } = globalThis.softtopkParts;
   const operators = globalThis.softtopk;
 
+  const ROUTER = [1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6];
+
   /* A lesson: controls above a plot, and a sentence that says what is seen. */
   class Lesson extends HTMLElement {
     connectedCallback() {
@@ -22,17 +24,22 @@
     }
   }
 
+  /* A labelled choice of a curve. */
+  function choice(names, changed) {
+    const select = make("select", { "aria-label": "curve" });
+    names.forEach((name) => select.append(make("option", { value: name }, operators.curves[name].label)));
+    select.addEventListener("change", changed);
+    const node = make("label", { class: "explore-select" }, make("span", {}, "curve"), select);
+    return { node, get value() { return select.value; } };
+  }
+
   /* The count of the router's scores above a threshold that the reader moves by hand. */
   class Count extends Lesson {
     controls(changed) {
-      const names = ["sigmoid", "laplace", "exp", "clip"];
-      const options = names.map((name) => make("option", { value: name }, operators.curves[name].label));
-      this.curve = make("select", {}, ...options);
-      this.curve.addEventListener("change", changed);
-      const labelled = make("label", { class: "explore-select" }, make("span", {}, "curve"), this.curve);
+      this.curve = choice(["sigmoid", "laplace", "exp", "clip"], changed);
       this.k = slider("k", { min: 0.5, max: 7.5, step: 0.5, value: 2 }, changed);
       this.level = slider("λ", { min: -4, max: 6, step: 0.01, value: 1 }, changed);
-      return [{ node: labelled }, this.k, this.level];
+      return [this.curve, this.k, this.level];
     }
 
     pictures() {
@@ -48,16 +55,15 @@
     }
 
     update() {
-      const x = [1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6];
       const name = this.curve.value;
-      const shares = (v) => x.map((score) => operators.curves[name].value(score - v));
+      const shares = (v) => ROUTER.map((score) => operators.curves[name].value(score - v));
       const count = (v) => shares(v).reduce((total, share) => total + share, 0);
       const [k, at] = [this.k.value, this.level.value];
       const { layer, toX, toY } = this.plot;
       layer.replaceChildren(
         draw("line", { x1: toX(-4), x2: toX(6), y1: toY(k), y2: toY(k), class: "explore-level" }),
         path(this.plot, count, [-4, 6], { class: "explore-curve" }),
-        draw("circle", { cx: toX(operators.threshold(name, x, k, 1)), cy: toY(k), r: 5, class: "explore-ring" }),
+        draw("circle", { cx: toX(operators.threshold(name, ROUTER, k, 1)), cy: toY(k), r: 5, class: "explore-ring" }),
         draw("circle", { cx: toX(at), cy: toY(count(at)), r: 7, class: "explore-dot" }),
       );
       const off = count(at) - k;
@@ -202,14 +208,12 @@
     }
   }
 
-  /* Marginals of a random k-subset, and how its members repel each other. */
+  /* GradTopK beside one threshold for all, and how the chosen ones repel each other. */
   class Subset extends Lesson {
     controls(changed) {
-      this.k = slider("k", { min: 1, max: 4, step: 1, value: 2 }, changed);
-      this.scores = [1.6, 0.8, 0, -0.4, -1.2].map((value, i) =>
-        slider(`x${"₁₂₃₄₅"[i]}`, { min: -3, max: 3, step: 0.05, value }, changed),
-      );
-      return [this.k, ...this.scores];
+      this.k = slider("k", { min: 1, max: 7, step: 1, value: 2, format: String }, changed);
+      this.tau = slider("τ", { min: -1, max: 0.7, step: 0.01, value: 0, scale: (v) => 10 ** v }, changed);
+      return [this.k, this.tau];
     }
 
     pictures() {
@@ -219,28 +223,167 @@
         make(
           "div",
           { class: "explore-results" },
-          make("figure", {}, this.bars, make("figcaption", {}, "chance to be in the subset")),
-          make("figure", {}, this.picture, make("figcaption", {}, "covariance: blue above 0, orange below")),
+          make("figure", {}, this.bars, make("figcaption", {}, "bars: chance to be in the subset; lines: sigmoid curve")),
+          make("figure", {}, this.picture, make("figcaption", {}, "Jacobian: blue above 0, orange below")),
         ),
       ];
     }
 
     update() {
-      const x = this.scores.map((score) => score.value);
       const k = Math.round(this.k.value);
-      const p = operators.gradTopK(x, k, 1);
-      const rows = operators.gradJacobian(x, k, 1);
-      const text = p.map(show).join(", ");
-      const bars = draw("svg", { viewBox: "0 0 5 5", class: "explore-matrix", role: "img", "aria-label": `Marginals ${text}` });
-      bars.append(draw("line", { x1: 0, x2: 5, y1: 5, y2: 5, class: "explore-base" }));
+      const tau = this.tau.value;
+      const p = operators.gradTopK(ROUTER, k, tau);
+      const other = operators.softTopK("sigmoid", ROUTER, k, tau);
+      const text = p.map((share) => share.toFixed(3)).join(", ");
+      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix", role: "img", "aria-label": `Shares of GradTopK: ${text}` });
+      bars.append(draw("line", { x1: 0, x2: 8, y1: 8, y2: 8, class: "explore-base" }));
       p.forEach((share, i) => {
-        const bar = draw("rect", { x: i + 0.1, width: 0.8, y: 5 - 5 * share, height: 5 * share, class: "explore-bar" });
-        bar.append(draw("title", {}, show(share)));
-        bars.append(bar);
+        const bar = draw("rect", { x: i + 0.1, width: 0.8, y: 8 - 8 * share, height: 8 * share, class: "explore-bar" });
+        bar.append(draw("title", {}, `score ${show(ROUTER[i])}: ${show(share)}, sigmoid curve ${show(other[i])}`));
+        const y = 8 - 8 * other[i];
+        bars.append(bar, draw("line", { x1: i, x2: i + 1, y1: y, y2: y, class: "explore-mark" }));
       });
       this.bars.replaceChildren(bars);
-      this.picture.replaceChildren(matrix(rows, "Covariance of the subset's indicator"));
-      this.said.textContent = `The chances ${text} sum to ${show(p.reduce((a, b) => a + b, 0))}. Every covariance off the diagonal is negative: one member in leaves less room for the others.`;
+      this.picture.replaceChildren(matrix(operators.gradJacobian(ROUTER, k, tau), "Jacobian of GradTopK"));
+      const apart = Math.max(...p.map((share, i) => Math.abs(share - other[i])));
+      const sum = p.reduce((a, b) => a + b, 0);
+      this.said.textContent = `The chances ${text} sum to ${show(sum)}. One threshold for all, with the sigmoid curve, differs by at most ${show(apart)}.`;
+    }
+  }
+
+  /* One score moves; its share gains what the others lose. */
+  class Pushes extends Lesson {
+    controls(changed) {
+      this.curve = choice(["laplace", "sigmoid", "exp", "clip", "triangular"], changed);
+      this.score = slider("x₈", { min: -2, max: 4, step: 0.05, value: 1.6 }, changed);
+      return [this.curve, this.score];
+    }
+
+    pictures() {
+      this.bars = make("div", { class: "explore-picture" });
+      this.picture = make("div", { class: "explore-picture" });
+      return [
+        make(
+          "div",
+          { class: "explore-results" },
+          make("figure", {}, this.bars, make("figcaption", {}, "∂pᵢ/∂x₈: gains above, losses below")),
+          make("figure", {}, this.picture, make("figcaption", {}, "Jacobian: blue above 0, orange below")),
+        ),
+      ];
+    }
+
+    update() {
+      const x = [...ROUTER.slice(0, 7), this.score.value];
+      const rows = operators.jacobian(this.curve.value, x, 2, 1);
+      const pushes = rows.map((row) => (Math.abs(row[7]) < 1e-12 ? 0 : row[7]));
+      const top = Math.max(1e-9, pushes[7]);
+      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix", role: "img", "aria-label": `Derivatives by x₈: ${pushes.map(show).join(", ")}` });
+      pushes.forEach((push, i) => {
+        const height = (3.9 * Math.abs(push)) / top;
+        const bar = draw("rect", { x: i + 0.1, width: 0.8, y: push > 0 ? 4 - height : 4, height, class: "explore-bar" });
+        bar.append(draw("title", {}, `score ${show(x[i])}: ${show(push)}`));
+        bars.append(bar);
+      });
+      bars.append(draw("line", { x1: 0, x2: 8, y1: 4, y2: 4, class: "explore-base" }));
+      this.bars.replaceChildren(bars);
+      this.picture.replaceChildren(matrix(rows, "Jacobian"));
+      const lost = pushes.slice(0, 7).reduce((a, b) => a + b, 0);
+      this.said.textContent =
+        pushes[7] > 0
+          ? `The share of x₈ gains ${show(pushes[7])} per unit, the seven others lose ${show(-lost)}: the budget stays.`
+          : "The curve is flat at x₈, or it alone is on a slope: nothing moves.";
+    }
+  }
+
+  /* What the largest error of an exponential curve tends to, and when an exact curve is exact. */
+  const GAP = 0.3;
+  const LEADING = {
+    sigmoid: { text: "e^(−Δ/2τ)", at: (tau) => Math.exp(-GAP / (2 * tau)) },
+    laplace: { text: "½e^(−Δ/2τ)", at: (tau) => Math.exp(-GAP / (2 * tau)) / 2 },
+    exp: { text: "e^(−Δ/τ)", at: (tau) => Math.exp(-GAP / tau) },
+  };
+  const WIDTH = { clip: 1, triangular: 2 };
+  const HARD = operators.topK(ROUTER, 2);
+
+  /* The selection cools; its largest error follows the leading term. */
+  class Cooling extends Lesson {
+    controls(changed) {
+      this.curve = choice(["sigmoid", "laplace", "exp", "clip", "triangular"], changed);
+      this.tau = slider("τ", { min: -1.7, max: 0.3, step: 0.01, value: -1, scale: (v) => 10 ** v }, changed);
+      return [this.curve, this.tau];
+    }
+
+    pictures() {
+      this.plot = plot({
+        room: this.clientWidth,
+        x: [0, 50],
+        y: [-6, 0],
+        xLabel: "1/τ",
+        yLabel: "log₁₀ of the largest error",
+        name: "The largest error and its leading term",
+      });
+      return [this.plot.svg];
+    }
+
+    update() {
+      const name = this.curve.value;
+      const error = (tau) => Math.max(...operators.softTopK(name, ROUTER, 2, tau).map((p, i) => Math.abs(p - HARD[i])));
+      const height = (value) => Math.min(0, Math.max(-6, Math.log10(value)));
+      const { layer, toX, toY } = this.plot;
+      layer.replaceChildren();
+      const leading = LEADING[name];
+      if (leading) {
+        layer.append(path(this.plot, (v) => height(leading.at(1 / v)), [0.5, 50], { class: "explore-curve explore-dashed" }));
+      } else {
+        const x = toX(WIDTH[name] / GAP);
+        layer.append(draw("line", { x1: x, x2: x, y1: toY(-6), y2: toY(0), class: "explore-level" }));
+      }
+      layer.append(path(this.plot, (v) => height(error(1 / v)), [0.5, 50], { class: "explore-curve" }));
+      const tau = this.tau.value;
+      const found = error(tau);
+      layer.append(draw("circle", { cx: toX(1 / tau), cy: toY(height(found)), r: 6, class: "explore-dot" }));
+      const start = `At τ = ${show(tau)} the largest error is ${show(found)}`;
+      this.said.textContent = leading
+        ? `${start}; the leading term ${leading.text} (dashed) is ${show(leading.at(tau))}.`
+        : found < 1e-12
+          ? `At τ = ${show(tau)} the selection is exact: the gap 0.3 is at least ${WIDTH[name]}·τ.`
+          : `${start}; it is zero from τ = 0.3/${WIDTH[name]} on (dotted line).`;
+    }
+  }
+
+  /* Entmax of the router's scores, for every alpha from 1 to 2. */
+  class Entmax extends Lesson {
+    controls(changed) {
+      const format = (v) => v.toFixed(2);
+      this.alpha = slider("α", { min: 1, max: 2, step: 0.01, value: 1.5, format }, changed);
+      return [this.alpha];
+    }
+
+    pictures() {
+      this.picture = draw("svg", { viewBox: "0 0 400 190", class: "explore-plot", role: "img" });
+      return [this.picture];
+    }
+
+    update() {
+      const p = operators.entmax(ROUTER, this.alpha.value);
+      const minus = (score) => String(score).replace("-", "−");
+      const text = p.map(show).join(", ");
+      this.picture.setAttribute("aria-label", `The shares of eight scores: ${text}`);
+      this.picture.replaceChildren(draw("line", { x1: 0, x2: 400, y1: 160, y2: 160, class: "explore-level" }));
+      p.forEach((share, i) => {
+        const height = 150 * share;
+        const bar = draw("rect", { x: 50 * i + 8, width: 34, y: 160 - height, height, class: "explore-bar" });
+        bar.append(draw("title", {}, show(share)));
+        const label = { x: 50 * i + 25, y: 180, "text-anchor": "middle", "aria-hidden": "true" };
+        this.picture.append(bar, draw("text", label, minus(ROUTER[i])));
+        if (share === 0) {
+          this.picture.append(draw("text", { ...label, y: 152 }, "0"));
+        }
+      });
+      const out = ROUTER.filter((_, i) => p[i] === 0).sort((a, b) => a - b).map(minus);
+      const inside = ROUTER.length - out.length;
+      const rest = out.length ? ` Without one: ${out.join(", ")}.` : "";
+      this.said.textContent = `${inside} of 8 scores have a share, the largest is ${show(Math.max(...p))}.${rest}`;
     }
   }
 
@@ -249,4 +392,7 @@
   customElements.define("softtopk-half", Half);
   customElements.define("softtopk-newton", Newton);
   customElements.define("softtopk-subset", Subset);
+  customElements.define("softtopk-pushes", Pushes);
+  customElements.define("softtopk-cooling", Cooling);
+  customElements.define("softtopk-entmax", Entmax);
 })();

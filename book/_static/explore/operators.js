@@ -187,6 +187,27 @@
     });
   }
 
+  /* Entmax: p_i = [z_i - l]_+^(1/b) with z = b (x - max x), b = alpha - 1; the sum falls in l. */
+  function entmax(x, alpha) {
+    const b = alpha - 1;
+    const top = Math.max(...x);
+    if (b === 0) {
+      const weights = x.map((score) => Math.exp(score - top));
+      const sum = weights.reduce((a, w) => a + w, 0);
+      return weights.map((w) => w / sum);
+    }
+    const shares = (level) => x.map((s) => Math.max(b * (s - top) - level, 0) ** (1 / b));
+    let from = -1; // the largest score alone contributes 1
+    let to = -(x.length ** -b); // no score contributes more than 1/n
+    for (let step = 0; step < 80; step++) {
+      const middle = 0.5 * (from + to);
+      const sum = shares(middle).reduce((a, p) => a + p, 0);
+      if (sum >= 1) from = middle;
+      else to = middle;
+    }
+    return shares(from);
+  }
+
   function softmax(x, tau) {
     return softTopK("exp", x, 1, tau);
   }
@@ -202,6 +223,7 @@
     gradJacobian,
     topK,
     softmax,
+    entmax,
   };
   root.softtopk = operators;
   if (typeof module !== "undefined") module.exports = operators;

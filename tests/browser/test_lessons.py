@@ -1,4 +1,4 @@
-"""The explorables of derivatives and rates say what the package computes."""
+"""The explorables of derivatives, rates and GradTopK say what the package computes."""
 
 import math
 
@@ -67,3 +67,19 @@ def test_exact_curves_become_exact_at_the_gap(base, browser, curve, width):
     for shift, word in ((-0.02, "exact"), (0.02, "it is zero from")):
         moved = {"τ": f"{round(border + shift, 2):.2f}"}
         assert word in said(base, browser, ("rates", "cooling"), curve, moved)
+
+
+@pytest.mark.parametrize(("k", "tau"), [("2", 1.0), ("5", 0.5), ("1", 0.2)])
+def test_gradtopk_beside_one_threshold(base, browser, k, tau):
+    place = f"{math.log10(tau):.2f}"  # a step of the slider
+    at = 10 ** float(place)
+    page = open_page(browser, f"{base}book/selection/gradient.html")
+    lesson = page.locator("softtopk-subset")
+    lesson.get_by_label("k", exact=True).fill(k)
+    lesson.get_by_label("τ", exact=True).fill(place)
+    text = lesson.locator(".explore-said").inner_text()
+    page.close()
+    p = stk.grad_topk(figures.ROUTER, int(k), temperature=at)
+    other = stk.soft_topk(figures.ROUTER, int(k), "sigmoid", temperature=at)
+    assert f"The chances {', '.join(f'{share:.3f}' for share in p)} sum" in text
+    assert f"differs by at most {shown(np.max(np.abs(p - other)))}." in text
