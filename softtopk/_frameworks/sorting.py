@@ -78,7 +78,7 @@ def soft_sort(
     top = xp.where(top > -math.inf, top, 0)
     # Halves, whose difference is always finite; every row of P sums to 1.
     away = xp.where(xp.isfinite(rows.x), rows.x, top) / 2 - top / 2
-    value = top + 2 * xp.sum(_steps(xp, p) * away[..., None, :], axis=-1)
+    value = 2 * (top / 2 + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
     taken = xp.places(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
 

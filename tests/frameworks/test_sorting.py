@@ -8,11 +8,12 @@ import softtopk as stk
 NAMES = ("soft_permutation", "soft_sort", "soft_rank")
 X = np.random.default_rng(8).standard_normal((3, 6))
 MASKED = np.where(X < np.array([[-9.0], [0.0], [9.0]]), -np.inf, X)
+EPS = np.finfo(float).eps
 each = pytest.mark.parametrize("name", NAMES)
 
 
 @each
-@pytest.mark.parametrize("curve", ["laplace", "exp", "sigmoid", "clip", "triangular"])
+@pytest.mark.parametrize("curve", ["laplace", "exp", "clip"])
 def test_values_and_derivatives_are_the_cores(lib, name, curve):
     core, own = getattr(stk, name), getattr(lib.ops, name)
     settings = {"curve": curve, "temperature": 0.7}
@@ -72,7 +73,8 @@ def test_axes_temperatures_and_rows_out_of_range(lib, name):
     cube = np.random.default_rng(9).standard_normal((2, 4, 3))
     for axis in (1, (0, 2), None):
         value = lib.numpy(own(lib.array(cube), axis=axis))
-        assert abs(value - core(cube, axis=axis)).max() < 4e-15
+        n = cube.size if axis is None else 6 if axis == (0, 2) else 4
+        assert abs(value - core(cube, axis=axis)).max() < 3 * n * EPS
     taus = np.array([0.5, 1.0, 2.0])
     value = lib.numpy(own(lib.array(X), temperature=lib.array(taus)))
     rows = [core(x, temperature=tau) for x, tau in zip(X, taus, strict=True)]
