@@ -26,6 +26,7 @@ from . import curves as curves
 from ._frameworks import losses as _losses
 from ._frameworks import operators as _operators
 from ._frameworks import selection
+from ._frameworks import sorting as _sorting
 from ._frameworks.rows import verify
 from ._namespace import register
 from ._solve.schemes import scheme_of
@@ -402,6 +403,9 @@ top_k = _own(_operators.top_k)
 top_k_sum = _own(_operators.top_k_sum)
 grad_topk = _own(_operators.grad_topk)
 log_partition = _own(_operators.log_partition)
+soft_permutation = _own(_sorting.soft_permutation)
+soft_sort = _own(_sorting.soft_sort)
+soft_rank = _own(_sorting.soft_rank)
 potential = _own(_losses.potential)
 cross_entropy = _own(_losses.cross_entropy)
 am_softmax_loss = _own(_losses.am_softmax_loss)
@@ -494,6 +498,7 @@ class Entmax(_Module):
 
 __all__ = [
     *_operators.__all__,
+    *_sorting.__all__,
     *_losses.__all__,
     "Entmax",
     "GradTopK",

@@ -289,6 +289,42 @@ def test_chapter_follows_a_changed_ledger(tmp_path: Path) -> None:
     assert "claim A1 has verdict 'imprecise'; its cell says 'holds'" in book.warnings
 
 
+INVENTORY = """
+documents: {page: the page}
+reasons: {history: says where an idea comes from}
+sections:
+  - source: post
+    section: The part (部分)
+    in: page
+    paragraphs:
+      - {number: 1, says: A sum, claims: A1}
+      - {number: 2, says: A reference, none: history}
+  - source: post
+    section: Part
+    in: page
+    paragraphs: [{number: 1, says: A bound, claims: A2}]
+"""
+
+
+@pytest.mark.parametrize("named", ["A2", "A1"])
+def test_inventory_counts_paragraphs_and_misses_claims(
+    tmp_path: Path, named: str
+) -> None:
+    (tmp_path / "source").mkdir()
+    text = INVENTORY.replace("claims: A2", f"claims: {named}")
+    (tmp_path / "source" / "inventory.yml").write_text(text, encoding="utf8")
+    book = build(tmp_path, index=INDEX + "\n```{claim-inventory}\n```\n")
+    rows = book.page("index").select("table.claim-counts")[-1].select("tr")
+    cells = [[cell.text for cell in row.select("th, td")] for row in rows]
+    assert cells == [
+        ["Source", "paragraphs", "with claims", "history"],
+        ["A post", "3", "2", "1"],
+        ["All sources", "3", "2", "1"],
+    ]
+    missed = "A2: no paragraph of post, Part names it" in book.warnings
+    assert missed == (named == "A1")
+
+
 def test_build_is_reproducible(book: Book, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "0")

@@ -14,8 +14,8 @@ ROWS = [
     if line.startswith("| ") and not line.startswith(("| operator", "| ---"))
 ]
 X = np.array([[1.3, 0.4, -0.2, -0.9, 0.75], [0.3, -1.4, 2.2, 0.1, -0.3]])
-WITHOUT_K = {"softmax", "sparsemax", "entmax"}
-WHOLE = {"grad_topk", "log_partition"}
+WITHOUT_K = {"softmax", "sparsemax", "entmax", "soft_sort", "soft_rank"}
+WHOLE = {"grad_topk", "log_partition", "soft_permutation"}
 
 
 def operator(lib, name):

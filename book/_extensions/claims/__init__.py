@@ -21,14 +21,18 @@ that checks it. This extension renders from there:
 ``{claim-counts}`` directive and role
     How many claims there are, by source and verdict; one number in running text.
 
+``{claim-inventory}`` directive
+    How many paragraphs each source has, from ``inventory.yml`` beside the claims, and
+    how many of them are in claims. A claim that no paragraph names is a warning.
+
 A code cell tagged ``claim-A45`` becomes the target ``check-A45``. Its call
 ``verify.claim("A45", "holds")`` must name the verdict that the file holds. An unknown
 claim, a wrong verdict or a check that does not exist is a warning, so a build with
 ``-W`` fails.
 
-``ledger`` reads the file, ``cells`` reads a cell, and neither needs Sphinx; ``domain``
-knows what is where, ``text``, ``directives`` and ``output`` write it, ``checks``
-compares.
+``ledger`` and ``inventory`` read the files, ``cells`` a cell, and none needs Sphinx;
+``domain`` knows what is where, ``text``, ``directives`` and ``output`` write it,
+``checks`` compares.
 """
 
 from __future__ import annotations
@@ -45,6 +49,7 @@ from .directives import (
     ClaimRole,
     CountRole,
     CountsDirective,
+    InventoryDirective,
     LedgerDirective,
     SourcesDirective,
 )
@@ -66,6 +71,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claim", ClaimDirective)
     app.add_directive("claim-ledger", LedgerDirective)
     app.add_directive("claim-counts", CountsDirective)
+    app.add_directive("claim-inventory", InventoryDirective)
     app.add_directive("claim-sources", SourcesDirective)
     add_nodes(app)
     app.connect("builder-inited", load)

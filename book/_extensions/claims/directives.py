@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from docutils import nodes
 from docutils.parsers.rst import directives
@@ -13,6 +14,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from .domain import ClaimDomain, get_ledger
+from .inventory import faults, read_inventory
 from .ledger import KINDS, STATES, Claim, Ledger
 from .text import badge, quoted, row_link, source_link, statement_nodes, xref
 
@@ -177,22 +179,16 @@ class CountsDirective(_WithLedger, SphinxDirective):
         """Claims by source and verdict."""
         ledger = self.ledger
         verdicts = KINDS["claims"]
-        table = nodes.table(classes=["claim-counts"])
-        group = nodes.tgroup(cols=len(verdicts) + 3)
-        table += group
-        group += [nodes.colspec(colwidth=1) for _ in range(len(verdicts) + 3)]
         head: list[nodes.Node] = [nodes.Text("Source")]
         head += [badge(verdict) for verdict in verdicts]
         head += [nodes.Text("all"), nodes.Text("checked")]
-        group += nodes.thead("", _count_row(head))
-        body = nodes.tbody()
-        group += body
+        lines = []
         for key, source in ledger.sources.items():
             rows = [row for row in ledger.claims if row.source == key]
             if rows:
-                body += _count_row(_counts(source["title"], rows))
-        body += _count_row(_counts("All sources", ledger.claims))
-        return table
+                lines.append(_counts(source["title"], rows))
+        lines.append(_counts("All sources", ledger.claims))
+        return _count_table(head, lines)
 
     def line(self) -> nodes.paragraph:
         """Results by verdict."""
@@ -213,6 +209,44 @@ def _counts(title: str, rows: Iterable[Claim]) -> list[nodes.Node]:
     numbers = [tally[verdict] for verdict in KINDS["claims"]]
     numbers += [len(rows), sum(row.state == "checked" for row in rows)]
     return [nodes.Text(title), *(nodes.Text(str(number)) for number in numbers)]
+
+
+class InventoryDirective(_WithLedger, SphinxDirective):
+    """How many paragraphs each source has, and how many of them have claims."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table; what does not agree with the ledger is a warning."""
+        path = Path(self.env.srcdir, self.env.config.claims_file)
+        path = path.with_name("inventory.yml")
+        self.env.note_dependency(str(path))
+        inventory = read_inventory(path)
+        for fault in faults(inventory, self.ledger):
+            logger.warning("inventory: %s", fault, location=self.get_location())
+        heads = ("Source", "paragraphs", "with claims", *inventory.reasons)
+        tallies = {key: Counter[str]() for key in self.ledger.sources}
+        for at in inventory.paragraphs:
+            tallies[at.source][at.none] += 1
+        named = [(self.ledger.sources[key]["title"], t) for key, t in tallies.items()]
+        named.append(("All sources", sum(tallies.values(), Counter())))
+        lines = [
+            [title, tally.total(), tally[""], *(tally[r] for r in inventory.reasons)]
+            for title, tally in named
+            if tally
+        ]
+        text = [[nodes.Text(str(cell)) for cell in line] for line in lines]
+        return [_count_table([nodes.Text(head) for head in heads], text)]
+
+
+def _count_table(
+    head: list[nodes.Node], lines: Iterable[list[nodes.Node]]
+) -> nodes.table:
+    table = nodes.table(classes=["claim-counts"])
+    group = nodes.tgroup(cols=len(head))
+    table += group
+    group += [nodes.colspec(colwidth=1) for _ in head]
+    group += nodes.thead("", _count_row(head))
+    group += nodes.tbody("", *(_count_row(line) for line in lines))
+    return table
 
 
 def _count_row(cells: list[nodes.Node]) -> nodes.row:

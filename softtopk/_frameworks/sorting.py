@@ -1,0 +1,143 @@
+"""Sorting from nested selections over the namespace, as in `softtopk.sorting`.
+
+The K selections of a row are K rows of the search, and their derivatives are those of
+`soft_topk`: nothing is sorted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..curves import Curve, resolve
+from ..sorting import _check_places
+from .rows import Rows, as_rows
+
+__all__ = ["soft_permutation", "soft_rank", "soft_sort"]
+
+
+def soft_permutation(
+    xp: Any,
+    x: Any,
+    places: int | None = None,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """How much each score belongs to each place of the sorted order.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_topk`.
+    places : int, optional
+        The first K places, counted from the largest score; all of them by default.
+
+    Returns
+    -------
+    array, (..., K, n)
+        The share of every entry of a row in every place, the batch first.  Places
+        beyond the number of entries that take part are empty.
+
+    Notes
+    -----
+    n K time and memory a row.
+    """
+    rows, _, p = _nested(xp, x, places, curve, temperature, axis, where, check)
+    return xp.astype(_steps(xp, p), rows.dtype)
+
+
+def soft_sort(
+    xp: Any,
+    x: Any,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Scores in descending order, smoothly: the product of `soft_permutation` and x.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`.  Places beyond the number of entries that take
+        part hold -inf.
+    """
+    rows, count, p = _nested(xp, x, None, curve, temperature, axis, where, check)
+    top = xp.detach(xp.max(rows.x, axis=-1))[..., None]
+    top = xp.where(top > -math.inf, top, 0)
+    # Halves, whose difference is always finite; every row of P sums to 1.
+    away = xp.where(xp.isfinite(rows.x), rows.x, top) / 2 - top / 2
+    value = 2 * (top / 2 + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
+    taken = xp.places(rows.x.shape[-1], rows.x) < count
+    return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
+
+
+def soft_rank(
+    xp: Any,
+    x: Any,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Smooth ranks, near 1 for the largest score: the mean place of each entry.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`, between 1 and the number of entries that take
+        part; an entry without a place has 0.
+    """
+    rows, _, p = _nested(xp, x, None, curve, temperature, axis, where, check)
+    # What an entry lacks of j places is its part in the places after the j-th.
+    ranks = 1 + xp.sum(1 - p[..., 1:, :], axis=-2)
+    return rows.expand(xp, xp.where(rows.x == -math.inf, 0 * ranks, ranks))
+
+
+def _nested(
+    xp: Any,
+    x: Any,
+    places: int | None,
+    curve: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: Any,
+) -> tuple[Rows, Any, Any]:
+    """The rows, their finite entries, and p(0), ..., p(K) as (..., K + 1, n)."""
+    rows = as_rows(xp, x, 1, temperature, axis, where)
+    x, tau = rows.x, rows.tau
+    count = xp.sum(xp.isfinite(x), axis=-1)[..., None]
+    steps = xp.places(_check_places(places, x.shape[-1]) + 1, x)
+    whole = xp.integers(xp.minimum(steps, count), x)
+    many = xp.broadcast_to(x[..., None, :], (*whole.shape, x.shape[-1]))
+    if tau.ndim:
+        tau = xp.broadcast_to(tau[..., None], whole.shape)
+    part = 0 * xp.astype(whole, x.dtype)
+    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, check)
+    return rows, count, p
+
+
+def _steps(xp: Any, p: Any) -> Any:
+    """What each place adds to the places before, without the negative rounding."""
+    steps = p[..., 1:, :] - p[..., :-1, :]
+    fixed = xp.detach(steps)
+    return steps + (xp.where(fixed < 0, 0, fixed) - fixed)

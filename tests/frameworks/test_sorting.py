@@ -1,0 +1,96 @@
+"""Soft permutations, sorts and ranks: values, derivatives to second order, edges."""
+
+import numpy as np
+import pytest
+
+import softtopk as stk
+
+NAMES = ("soft_permutation", "soft_sort", "soft_rank")
+X = np.random.default_rng(8).standard_normal((3, 6))
+MASKED = np.where(X < np.array([[-9.0], [0.0], [9.0]]), -np.inf, X)
+EPS = np.finfo(float).eps
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@each
+@pytest.mark.parametrize("curve", ["laplace", "exp", "clip"])
+def test_values_and_derivatives_are_the_cores(lib, name, curve):
+    core, own = getattr(stk, name), getattr(lib.ops, name)
+    settings = {"curve": curve, "temperature": 0.7}
+    lin = stk.linearize(core, X, **settings)
+    value = lib.numpy(own(lib.array(X), **settings))
+    assert abs(value - lin.value).max() < 4e-15
+    g = np.cos(np.arange(value.size)).reshape(value.shape)
+
+    def total(x):
+        return (own(x, **settings) * lib.array(g)).sum()
+
+    gradient = lib.numpy(lib.gradient(total)(lib.array(X)))
+    assert abs(gradient - lin.vjp(g)).max() < 2e-14
+    direction, h = np.sin(np.arange(18.0)).reshape(3, 6), 1e-6
+    twice = lib.jvp(lib.gradient(total), [lib.array(X)], [lib.array(direction)])
+    up, down = (
+        stk.linearize(core, X + s * h * direction, **settings).vjp(g) for s in (1, -1)
+    )
+    assert abs(lib.numpy(twice) - (up - down) / (2 * h)).max() < 2e-8
+
+
+@each
+def test_entries_that_take_no_part_have_no_place(lib, name):
+    core, own = getattr(stk, name), getattr(lib.ops, name)
+    value = lib.numpy(own(lib.array(MASKED)))
+    expected = core(MASKED)
+    assert (np.isfinite(value) == np.isfinite(expected)).all()
+    gap = np.where(np.isfinite(value), value, 0) - np.where(
+        np.isfinite(expected), expected, 0
+    )
+    assert abs(gap).max() < 4e-15
+    mask = lib.array(np.isfinite(MASKED))
+    assert (lib.numpy(own(lib.array(X), where=mask)) == value).all()
+
+    def total(x):
+        out = own(lib.where(mask, x, 0 * x), where=mask)
+        return lib.where(abs(out) < 1e9, out, 0 * out).sum()
+
+    assert np.isfinite(lib.numpy(lib.gradient(total)(lib.array(X)))).all()
+
+
+def test_a_permutation_is_doubly_stochastic_and_has_its_first_places(lib):
+    P = lib.numpy(lib.ops.soft_permutation(lib.array(X), temperature=0.3))
+    assert P.min() >= 0
+    assert abs(P.sum(axis=-1) - 1).max() < 1e-14
+    assert abs(P.sum(axis=-2) - 1).max() < 1e-14
+    first = lib.numpy(lib.ops.soft_permutation(lib.array(X), 2, temperature=0.3))
+    assert abs(first - P[:, :2]).max() < 1e-14
+    for bad, error in ((0, ValueError), (7, ValueError), (1.5, TypeError)):
+        with pytest.raises(error, match="places must"):
+            lib.ops.soft_permutation(lib.array(X), bad)
+
+
+@each
+def test_axes_temperatures_and_rows_out_of_range(lib, name):
+    core, own = getattr(stk, name), getattr(lib.ops, name)
+    cube = np.random.default_rng(9).standard_normal((2, 4, 3))
+    for axis in (1, (0, 2), None):
+        value = lib.numpy(own(lib.array(cube), axis=axis))
+        n = cube.size if axis is None else 6 if axis == (0, 2) else 4
+        assert abs(value - core(cube, axis=axis)).max() < 3 * n * EPS
+    taus = np.array([0.5, 1.0, 2.0])
+    value = lib.numpy(own(lib.array(X), temperature=lib.array(taus)))
+    rows = [core(x, temperature=tau) for x, tau in zip(X, taus, strict=True)]
+    assert abs(value - np.stack(rows)).max() < 4e-15
+    spoilt = X.copy()
+    spoilt[1, 2] = np.nan
+    with pytest.raises(ValueError, match="x must be finite"):
+        own(lib.array(spoilt))
+    value = lib.numpy(own(lib.array(spoilt), check=False))
+    assert np.isnan(value[1]).all()
+    assert abs(value[::2] - core(X[::2])).max() < 4e-15
+
+
+def test_a_sort_keeps_what_a_common_offset_leaves(lib):
+    x = np.array([3.0, 1.0, 0.0, -2.0])
+    value = lib.numpy(lib.ops.soft_sort(lib.array(x + 2.0**30)))
+    assert abs(value - 2.0**30 - stk.soft_sort(x)).max() < 4e-7
+    far = np.array([1e308, -1e308, 0.0])
+    assert np.isfinite(lib.numpy(lib.ops.soft_sort(lib.array(far)))).all()
