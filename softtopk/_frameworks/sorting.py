@@ -76,9 +76,9 @@ def soft_sort(
     rows, count, p = _nested(xp, x, None, curve, temperature, axis, where, check)
     top = xp.detach(xp.max(rows.x, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
-    # Halves, whose difference is always finite; every row of P sums to 1.
-    away = xp.where(xp.isfinite(rows.x), rows.x, top) / 2 - top / 2
-    value = 2 * (top / 2 + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
+    away = xp.where(xp.isfinite(rows.x), rows.x - top, 0)
+    # Every row of P sums to 1.
+    value = top + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1)
     taken = xp.places(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
 
