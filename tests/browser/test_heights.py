@@ -59,7 +59,7 @@ def test_tables_of_results_fit_a_phone(base: str, browser: Browser) -> None:
     page.goto(base + "book/practice/evidence.html")
     settle(page)
     wide = """() => [...document.querySelectorAll(".cell_output table")].filter(
-      (table) => table.scrollWidth > table.closest(".cell_output").clientWidth).length"""
+      (one) => one.scrollWidth > one.closest(".cell_output").clientWidth).length"""
     assert page.locator(".cell_output table").count() > 3
     assert page.evaluate(wide) == 0
     page.close()
