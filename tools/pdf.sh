@@ -34,4 +34,5 @@ fi
 .venv/bin/jupyter-book build . --builder latex -W --keep-going -n
 cd _build/latex
 latexmk -xelatex -halt-on-error -interaction=nonstopmode -quiet softtopk.tex
-echo "The printed edition: _build/latex/softtopk.pdf"
+pages=$(grep -ao 'softtopk.pdf ([0-9]* pages' softtopk.log | grep -o '[0-9]* pages')
+echo "The printed edition: _build/latex/softtopk.pdf, $pages"

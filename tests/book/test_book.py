@@ -468,7 +468,7 @@ def test_guard_allows_what_it_should() -> None:
     assert not_executed(notebook_of(outputs=error(), metadata=raises)) == []
     assert without_words(image(mystnb=WHOLE)) == []
     for sound in (
-        sequence(("", "a = 1"), SECRET, ("", "b = a")),  # open before
+        sequence(SECRET, ("", "a = 1"), ("", "b = a")),  # open since
         sequence(SECRET, ("", "a = 2\nb = a")),  # open here
         sequence(SECRET, ("plot", "b = a")),  # folded too
         sequence(("imports", "import a"), ("", "a.b")),

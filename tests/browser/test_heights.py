@@ -54,6 +54,17 @@ def test_a_chapter_can_be_read_in_one_go(
     assert median(heights.values()) <= MEDIAN
 
 
+def test_tables_of_results_fit_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(base + "book/practice/evidence.html")
+    settle(page)
+    wide = """() => [...document.querySelectorAll(".cell_output table")].filter(
+      (one) => one.scrollWidth > one.closest(".cell_output").clientWidth).length"""
+    assert page.locator(".cell_output table").count() > 3
+    assert page.evaluate(wide) == 0
+    page.close()
+
+
 def test_code_fits_a_phone(
     measures: dict[str, tuple[int, int, int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
