@@ -11,9 +11,8 @@ and two thresholds, which minimise the convex dual
           \Bigr)+k\cdot\alpha+c\cdot\beta .
 
 A round holds the rows at their budgets, by the solver of `soft_topk`, and moves
-:math:`\beta`: by Newton's step, or where that does not shrink what the columns are off
-by, to the columns' own thresholds (the alternation, which is Sinkhorn's for
-:math:`f=e^t`).  Either way the sum of these errors never grows.
+:math:`\beta`: by Newton's step, or where that is of no use, to the columns' own
+thresholds (the alternation, which is Sinkhorn's for :math:`f=e^t`).
 
 With the weights :math:`W=f'`, the derivative takes from a change of the scores its
 weighted least squares fit by :math:`a_i+b_j`:
@@ -56,6 +55,8 @@ _COOLING = 4.0  # the temperatures before the last fall by this factor
 _WARM = 20  # rounds at each of them, at most
 _NEAR = 1e-2  # what the columns may be off by there
 _STRIDE = 64.0  # temperatures; no step of Newton's is longer
+_LENGTHS = 16  # of a step, to try
+_PATIENCE = 4  # rounds after which to ask whether budgets fit
 _SHARE = 1e-9  # of all: what rows need beyond what they can get, by more than rounding
 _UNFIT = "no shares in [0, 1] have the sums k and columns: "
 
@@ -163,9 +164,8 @@ def balanced_topk(
     :math:`O(mn\min(m,n))` for Newton's step; six to fifteen rounds for
     temperatures from one to a tenth of the scores' deviation, more below.  Both budgets
     are met to about 1e-14 there, and to some eps times the scores' range over the
-    temperature below; ``exp`` far below a hundredth of the deviation may not
-    arrive.  Unlike in `soft_topk`, where budgets must be met for shares of exactly 0 or
-    1 alone, thresholds run off to infinity and the last digits take more rounds.
+    temperature below.  Where budgets can only be met with some shares of exactly 0 or 1,
+    thresholds run off and the last digits take more rounds.
 
     `linearize` has the derivative by the scores; a product costs O(mn), after
     :math:`O(mn\min(m,n))` once.
@@ -200,7 +200,8 @@ def balanced_topk(
 
         def product(t: Array) -> Array:
             given = zip(fits, view.apart(t), strict=True)
-            return view.together([fit.rest(G) / tau for fit, G in given])
+            with np.errstate(all="ignore"):
+                return view.together([fit.rest(G) / tau for fit, G in given])
 
         return Linearization(value, rows, product, product)
 
@@ -334,8 +335,8 @@ def _check_fit(problem: _Problem, alpha: Array, names: tuple[str, str]) -> None:
         side = {"k": "rows", "columns": "columns"}
         ours, theirs = (side[name] for name in names)
         raise ValueError(
-            f"{_UNFIT}{i + 1} of the {ours} need {need[i]:.9g}, and the {theirs} can give "
-            f"them {most[i]:.9g}"
+            f"{_UNFIT}{i + 1} of the {ours} need {need[i]:.9g}, "
+            f"and the {theirs} can give them {most[i]:.9g}"
         )
 
 
@@ -377,13 +378,14 @@ def _search(
 ) -> tuple[Array, float]:
     """The columns' thresholds, and by what share of a budget they are still off."""
     at = _at(curve, problem, beta, tau)
-    for _ in range(limit):
+    for count in range(limit):
         if problem.off(at.off) <= goal:
             break
+        alpha = at.anchor + tau * at.offset
+        if count > _PATIENCE:
+            _check_fit(problem, alpha, names)
         new = _newton(curve, problem, at, tau)
         if new is None:
-            alpha = at.anchor + tau * at.offset
-            _check_fit(problem, alpha, names)
             new = _alternate(curve, problem, alpha, tau)
             if not new.error < at.error and problem.off(at.off) <= 16 * goal:
                 break  # rounding is all that is left
@@ -404,18 +406,32 @@ def _alternate(curve: Curve, problem: _Problem, alpha: Array, tau: float) -> _St
 
 
 def _newton(curve: Curve, problem: _Problem, at: _State, tau: float) -> _State | None:
-    """A step of Newton's, shortened until it shrinks the errors; None if none does."""
-    step = tau * Additive(_slopes(curve, problem.x, at, tau)).reduced(at.off)
+    """A step of Newton's, as long as it shrinks the errors; None if there is none.
+
+    Along the step the dual is convex, and its slope is less the product with the
+    errors: where no length shrinks them, as near a kink of the curve, the longest one is
+    taken that was seen to lie before the minimum.
+    """
+    with np.errstate(all="ignore"):  # weights that nearly vanish
+        step = tau * Additive(_slopes(curve, problem.x, at, tau)).reduced(at.off)
     longest = np.abs(step).max()
     if not math.isfinite(longest):
         return None
-    length = min(1.0, _STRIDE * tau / longest)
-    for _ in range(3):
+    length, low, high = min(1.0, _STRIDE * tau / longest), 0.0, math.inf
+    before = None
+    for _ in range(_LENGTHS):
         new = _at(curve, problem, _centred(at.beta + length * step), tau)
         if new.error <= (1 - 0.2 * length) * at.error:
             return new
-        length /= 4
-    return None
+        if new.off @ step > 0:
+            low, before = length, new
+        else:
+            high = length
+        if low == 0:
+            length = high / 8
+        else:
+            length = math.sqrt(low * high) if high < math.inf else 4 * low
+    return before
 
 
 def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:

@@ -1,8 +1,8 @@
 r"""Weighted least squares by sums of a row's and a column's number.
 
 For weights :math:`W\ge0`, an m x n matrix, the fit of G minimises
-:math:`\sum W_{ij}(G_{ij}-a_i-b_j)^2`.  Its equations are those of the weighted bipartite
-graph,
+:math:`\sum W_{ij}(G_{ij}-a_i-b_j)^2`.  Its equations are those of the weighted
+bipartite graph,
 
 .. math:: D_ra+Wb=(W\circ G)1,\qquad W^\top a+D_cb=(W\circ G)^\top1,
 
