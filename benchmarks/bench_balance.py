@@ -55,9 +55,10 @@ def main() -> None:
             seconds, P = timed(lambda g=given: stk.balanced_topk(S, k, **g))
             rows, columns = P.sum(axis=1) / k, P.sum(axis=0) / (m * k / n)
             print(
-                f"{curve:8} {tau:<5g} {seconds:6.2f} s = {seconds / one:5.1f} x soft_topk,"
-                f" rows {abs(rows - 1).max():.0e}, columns {abs(columns - 1).max():.0e},"
-                f" overload {overload(P, k):.3f}"
+                f"{curve:8} {tau:<5g} {seconds:6.2f} s = {seconds / one:5.1f} x one, "
+                f"rows {abs(rows - 1).max():.0e}, "
+                f"columns {abs(columns - 1).max():.0e}, "
+                f"overload {overload(P, k):.3f}"
             )
     seconds, lin = timed(
         lambda: stk.linearize(stk.balanced_topk, S, k, temperature=0.1)

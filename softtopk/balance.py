@@ -164,7 +164,7 @@ def balanced_topk(
     :math:`O(mn\min(m,n))` for Newton's step; six to fifteen rounds for
     temperatures from one to a tenth of the scores' deviation, more below.  Both budgets
     are met to about 1e-14 there, and to some eps times the scores' range over the
-    temperature below.  Where budgets can only be met with some shares of exactly 0 or 1,
+    temperature below.  Where they can only be met with some shares of exactly 0 or 1,
     thresholds run off and the last digits take more rounds.
 
     `linearize` has the derivative by the scores; a product costs O(mn), after
@@ -311,12 +311,11 @@ def _forced(given: _Problem) -> _Problem:
         lacking = max(-side.min(initial=0) for side in (k, c, *rest))
         if lacking > least or (empty & full).any():
             raise ValueError(_UNFIT + "some entries would have to be both 0 and 1")
-        free = free & ~(empty | full)
-        k = np.where(free.any(axis=1), k - full.sum(axis=1), 0)
-        c = np.where(free.any(axis=0), c - full.sum(axis=0), 0)
-        known = known + full
         if not (full.any() or empty.any()):
-            return _Problem(np.where(free, x, -np.inf), known, k, c)
+            left = [np.where(side > least, side, 0) for side in (k, c)]
+            return _Problem(np.where(free, x, -np.inf), known, *left)
+        free = free & ~(empty | full)
+        k, c, known = k - full.sum(axis=1), c - full.sum(axis=0), known + full
 
 
 def _check_fit(problem: _Problem, alpha: Array, names: tuple[str, str]) -> None:
@@ -409,8 +408,8 @@ def _newton(curve: Curve, problem: _Problem, at: _State, tau: float) -> _State |
     """A step of Newton's, as long as it shrinks the errors; None if there is none.
 
     Along the step the dual is convex, and its slope is less the product with the
-    errors: where no length shrinks them, as near a kink of the curve, the longest one is
-    taken that was seen to lie before the minimum.
+    errors: where no length shrinks them, as near a kink of the curve, the longest one
+    is taken that was seen to lie before the minimum.
     """
     with np.errstate(all="ignore"):  # weights that nearly vanish
         step = tau * Additive(_slopes(curve, problem.x, at, tau)).reduced(at.off)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import oracle_balance as oracle
@@ -56,8 +56,8 @@ def test_shares_and_products_meet_50_digits(name, tau):
         G = rng.normal(size=S.shape)
         expected = exact.product(G)
         size = float(max(abs(v) for row in expected for v in row))
-        for product in (lin.vjp, lin.jvp):
-            assert distance(product(G), expected) < 1e-12 * size
+        for apply in (lin.vjp, lin.jvp):
+            assert distance(apply(G), expected) < 1e-12 * size
 
 
 def distance(found, exact):
@@ -239,6 +239,32 @@ def test_budgets_that_do_not_fit(name, room):
     k, c = np.repeat([2.0, 1.0], 20), np.repeat([room, 12 - room], 5)
     with pytest.raises(ValueError, match=f"20 of the rows need 40, .* {5 * room:g}$"):
         balanced_topk(S, k, c, name, temperature=0.5)
+
+
+def test_whole_budgets_fit_where_no_set_of_rows_asks_for_too_much():
+    """All 32 sets of five rows, random masks."""
+    rng, verdicts = np.random.default_rng(1), []
+    for _ in range(200):
+        part = rng.random((5, 4)) < 0.6
+        part[np.arange(5), rng.integers(0, 4, 5)] = True
+        k = rng.integers(1, 3, 5).clip(max=part.sum(axis=1))
+        c = np.bincount(rng.integers(0, 4, k.sum()), minlength=4)
+        if (c > part.sum(axis=0)).any():
+            continue
+        fits = all(
+            k[rows].sum() <= np.minimum(c, part[rows].sum(axis=0)).sum()
+            for rows in np.array(list(product([False, True], repeat=5)))
+        )
+        verdicts.append(fits)
+        S = rng.normal(size=(5, 4))
+        if fits:
+            P = balanced_topk(S, k, c, where=part)
+            np.testing.assert_allclose(P.sum(axis=1), k, rtol=1e-12)
+            np.testing.assert_allclose(P.sum(axis=0), c, atol=1e-12)
+        else:
+            with pytest.raises(ValueError, match="no shares in"):
+                balanced_topk(S, k, c, where=part)
+    assert min(verdicts.count(True), verdicts.count(False)) > 10
 
 
 def test_no_mask_is_needed_for_budgets_not_to_fit():
