@@ -23,7 +23,7 @@ before = set(sys.modules)
 import softtopk as stk
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
 assert loaded - sys.stdlib_module_names <= {"softtopk", "numpy"}, loaded
-known = {"k": 1, "target": 0, "margin": 0.1}
+known = {"k": 1, "target": [0, 0], "margin": 0.1}
 operators = [getattr(module, name) for module in (stk, stk.losses)
              for name in module.__all__ if inspect.isfunction(getattr(module, name))]
 operators.remove(stk.linearize)
