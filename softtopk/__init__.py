@@ -2,6 +2,7 @@
 
 from . import curves, losses
 from ._operator import Linearization, linearize
+from .balance import balanced_topk
 from .hard import top_k, top_k_sum
 from .perturb import Noise, perturb_max
 from .selection import soft_topk, threshold
@@ -20,6 +21,7 @@ from .subset import grad_topk, log_partition, pair_marginals
 __all__ = [
     "Linearization",
     "Noise",
+    "balanced_topk",
     "curves",
     "entmax",
     "grad_topk",

@@ -23,17 +23,18 @@ before = set(sys.modules)
 import softtopk as stk
 loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
 assert loaded - sys.stdlib_module_names <= {"softtopk", "numpy"}, loaded
-known = {"k": 1, "target": 0, "margin": 0.1}
+known = {"k": 1, "target": [0, 0], "margin": 0.1}
 operators = [getattr(module, name) for module in (stk, stk.losses)
              for name in module.__all__ if inspect.isfunction(getattr(module, name))]
 operators.remove(stk.linearize)
 assert len(operators) > 20
+x = [[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]]
 for operator in operators:
     given = {name: value for name, value in known.items()
              if name in inspect.signature(operator).parameters}
-    assert numpy.isfinite(operator([2.0, 1.0, 0.0], **given)).all(), operator
+    assert numpy.isfinite(operator(x, **given)).all(), operator
     if operator not in (stk.top_k, stk.top_k_sum, stk.pair_marginals):
-        stk.linearize(operator, [2.0, 1.0, 0.0], **given).vjp(1.0)
+        stk.linearize(operator, x, **given).vjp(1.0)
 for module in list(sys.modules.values()):
     if module.__name__.partition(".")[0] == "softtopk":
         assert pathlib.Path(module.__file__).is_relative_to(wheel), module
