@@ -15,17 +15,15 @@ import ast
 import base64
 import io
 import json
-import re
 import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
+from claims.checks import code_cells
 from docutils import nodes
 from IPython.lib import pretty
 from sphinx.application import Sphinx
-
-from claims.checks import code_cells
 
 FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "dask": "Dask"}
 SCRIPT, STYLE = "live.js", "live.css"  # in _static

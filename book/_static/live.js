@@ -229,6 +229,9 @@
       if (!this.editor) {
         const code = this.input.querySelector(".highlight");
         const place = make("div", { className: "highlight live-editor" });
+        // The page's own keys, as "/" to search, are letters here.
+        place.onkeydown = (event) =>
+          event.ctrlKey || event.metaKey || event.stopPropagation();
         code.hidden = true;
         code.before(place);
         this.editor = live.editor(place, {
