@@ -80,14 +80,17 @@ def test_a_figure_shows_once(shell: cells.Shell, shown: Outputs) -> None:
 def test_an_error_begins_in_the_cell(shell: cells.Shell, shown: Outputs) -> None:
     assert not shell.run("def f():\n    return 1 / 0\nf()", 4, -1)
     (output,) = shown
-    assert (output["ename"], output["evalue"]) == ("ZeroDivisionError", "division by zero")
+    assert (output["ename"], output["evalue"]) == (
+        "ZeroDivisionError",
+        "division by zero",
+    )
     lines = output["traceback"].splitlines()
     assert lines[1] == '  File "cell 5", line 3, in <module>'
     assert "    return 1 / 0" in lines
     assert "cells.py" not in output["traceback"]
 
 
-def test_a_cell_that_is_no_python_says_where(shell: cells.Shell, shown: Outputs) -> None:
+def test_what_is_no_python_says_where(shell: cells.Shell, shown: Outputs) -> None:
     assert not shell.run("x = 1\ny = = 2", 0, -1)
     assert shown[0]["ename"] == "SyntaxError"
     assert "y = = 2" in shown[0]["traceback"]
