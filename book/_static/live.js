@@ -282,7 +282,7 @@
     run() {
       queue(async () => {
         await this.edit(false);
-        await runAll(needed(this.number), this);
+        await runAll([...stale(this.number - 1), this], `${this.name} has run`);
       });
     }
   }
@@ -322,14 +322,18 @@
     }
     run() {
       queue(async () => {
-        await runAll(needed(this.above + 1).slice(0, -1), this);
-        return execute(this, this.above);
+        await this.answer();
+        panel.say(`${this.name} has run`, null);
       });
+    }
+    async answer() {
+      await runAll(stale(this.above));
+      panel.say(`Running ${this.name}`);
+      await execute(this, this.above);
     }
     check() {
       queue(async () => {
-        await runAll(needed(this.above + 1).slice(0, -1), this);
-        if (!(await execute(this, this.above))) return;
+        await this.answer();
         const sources = this.solution.map((cell) => cell.text);
         const given = { sources, answer: this.text, number: this.number, above: this.number };
         panel.say(`Checking ${this.name}`);
@@ -348,21 +352,23 @@
   const follows = (first, second) =>
     first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
 
-  // The cells from the first that is not up to date to this one.
-  function needed(number) {
-    const stale = cells.findIndex((cell) => cell.ran !== cell.text);
-    const first = stale < 0 ? number : Math.min(stale, number);
-    return cells.slice(first, number + 1);
+  // The cells down to this one, from the first that is not up to date.
+  function stale(number) {
+    const above = cells.slice(0, number + 1);
+    const first = above.findIndex((cell) => cell.ran !== cell.text);
+    return first < 0 ? [] : above.slice(first);
   }
 
   async function execute(cell, above) {
     cell.outputs.clear();
+    for (const later of [cell, ...cells.slice(cell.number + 1)]) later.ran = null;
     const source = cell.text;
     const given = { source, number: cell.number, above };
     const { good } = await ask("run", given, (output) => cell.outputs.show(output));
-    if (good) cell.ran = source;
-    for (const below of cells.slice(cell.number + 1)) below.ran = null;
-    if (good) return true;
+    if (good) {
+      cell.ran = source;
+      return true;
+    }
     const { ename, evalue } = cell.outputs.list.at(-1);
     panel.say(`${cell.name} failed: ${ename}${evalue && `: ${evalue}`}`.slice(0, 200), null, cell);
     throw new Failed();
@@ -370,14 +376,14 @@
 
   class Failed extends Error {}
 
-  async function runAll(wanted, target) {
+  async function runAll(wanted, words) {
     await start();
     for (const [place, cell] of wanted.entries()) {
-      const words = `Running ${cell.name}, ${place + 1} of ${wanted.length}`;
-      panel.say(words, place / wanted.length);
+      const step = `${place + 1} of ${wanted.length}`;
+      panel.say(`Running ${cell.name}, ${step}`, place / wanted.length);
       await execute(cell, cell.number - 1);
     }
-    panel.say(target ? `${target.name} has run` : "All cells have run", null);
+    if (words) panel.say(words, null);
   }
 
   // --- What a reader asks for, one thing after another ---
@@ -458,7 +464,7 @@
   }
 
   function everything() {
-    queue(() => runAll(cells.slice(), null));
+    queue(() => runAll(cells.slice(), "All cells have run"));
   }
 
   function reset() {

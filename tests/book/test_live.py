@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import doctest
+import json
+import re
 import sys
 import zipfile
 from io import BytesIO
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 from IPython.lib import pretty
+from small_book import notebook_of, run_sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "book" / "_extensions"), str(ROOT / "book" / "_live")]
@@ -137,3 +140,65 @@ def test_the_interpreter_gets_what_it_reads() -> None:
     worker = (ROOT / "book" / "_live" / "worker.js").read_text(encoding="utf8")
     for name in live.own_files(ROOT):
         assert name in worker or name == "worker.js"
+
+
+# --- The pages -----------------------------------------------------------------------
+
+
+def built(folder: Path, *cells: str) -> str:
+    """The page of a notebook with some cells of code."""
+    (folder / "book").mkdir()
+    (folder / "book" / "_live").symlink_to(ROOT / "book" / "_live")
+    (folder / "softtopk").symlink_to(ROOT / "softtopk")
+    code = [(cell, (), []) for cell in cells]
+    (folder / "index.ipynb").write_text(notebook_of("# Title", *code))
+    settings = {
+        "extensions": ["myst_nb", "live"],
+        "nb_execution_mode": "off",
+        "exclude_patterns": ["_build", "book", "softtopk"],
+    }
+    assert run_sphinx(folder, folder / "html", settings) == ""
+    return (folder / "html" / "index.html").read_text()
+
+
+def prepare(folder: Path) -> None:
+    """What `make live` leaves, as small as it can be."""
+    assets = folder / "_build" / "live" / "assets"
+    assets.mkdir(parents=True)
+    (assets / "core.0.js").write_text(live.script("core", "AA=="))
+    (assets / "editor.js").write_text("")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_page_offers_to_run_its_cells_when_all_is_there(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    page = built(tmp_path, "import numpy as np")
+    (tag,) = re.findall(r"<script[^>]*live\.js[^>]*>", page)
+    assert 'data-needs=""' in tag
+    assert "live.css" in page
+    target = tmp_path / "html" / "_static" / "live"
+    index = (target / "index.js").read_text()
+    sizes = json.loads(index[index.index("{") : index.rindex("}") + 1])
+    assert sizes == {
+        name: (target / name).stat().st_size for name in ("book.0.js", "core.0.js")
+    }
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_page_stays_as_it_is_when_nothing_is_there(tmp_path: Path) -> None:
+    page = built(tmp_path, "import numpy as np")
+    assert "live." not in page
+    assert not (tmp_path / "html" / "_static" / "live").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_page_names_the_framework_that_it_needs(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    page = built(tmp_path, "x = 1", "import softtopk.torch as stk\nimport jax")
+    assert 'data-needs="JAX, PyTorch"' in page
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_page_without_code_offers_nothing(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    assert "live." not in built(tmp_path)
