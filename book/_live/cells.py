@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any
 
-from pretty import RepresentationPrinter, _type_pprinters
+from pretty import pretty
 
 Output = dict[str, Any]
 MIME = {"text/latex": "_repr_latex_", "text/markdown": "_repr_markdown_"}
@@ -25,18 +25,7 @@ MIME = {"text/latex": "_repr_latex_", "text/markdown": "_repr_markdown_"}
 
 def plain(value: object) -> str:
     """A value as IPython prints it."""
-    stream = io.StringIO()
-    floats = {
-        kind: lambda number, printer, cycle: printer.text(repr(number))
-        for kind in type(value).__mro__[:-1]
-        if issubclass(kind, float)
-    }
-    printer = RepresentationPrinter(
-        stream, False, 79, type_pprinters=_type_pprinters | floats
-    )
-    printer.pretty(value)
-    printer.flush()
-    return stream.getvalue()
+    return pretty(value)
 
 
 def bundle(value: object) -> dict[str, str]:

@@ -417,10 +417,11 @@
     }
   }
 
-  function stop(words) {
+  const STOPPED = "Stopped. Your changes are kept; the next run starts Python again.";
+
+  function stop() {
     round += 1;
     end();
-    panel.say(words, null);
   }
 
   // --- The panel: what is happening, and how to stop it ---
@@ -431,9 +432,10 @@
       this.status.setAttribute("role", "status");
       this.bar = make("progress", { max: 1, hidden: true });
       this.bar.setAttribute("aria-label", "Progress");
-      this.stop = button("Stop", "", () =>
-        stop("Stopped. Your changes are kept; the next run starts Python again."),
-      );
+      this.stop = button("Stop", "", () => {
+        stop();
+        this.say(STOPPED, null);
+      });
       this.all = button("Run all", "Run all cells", everything);
       this.reset = button("Reset", "Reset the page", reset);
       this.box = make("section", { className: "live-panel", hidden: true });
@@ -468,7 +470,7 @@
   }
 
   function reset() {
-    stop("");
+    stop();
     for (const cell of [...cells, ...trials]) cell.restore();
     panel.box.hidden = true;
     offer.focus();
