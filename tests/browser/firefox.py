@@ -39,8 +39,8 @@ class Firefox:
         self.stream = self.socket.makefile("rb")
         self.count = 0
         self._receive()
-        timeouts = {"script": 600_000, "pageLoad": 60_000}
-        self.ask("NewSession", capabilities={"alwaysMatch": {"timeouts": timeouts}})
+        self.ask("NewSession")
+        self.ask("SetTimeouts", script=600_000, pageLoad=120_000)
 
     def close(self) -> None:
         """Let go of the browser."""
