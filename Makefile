@@ -20,7 +20,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env newest book pdf site test frameworks lint browser bench bench-frameworks
+.PHONY: help env newest book live pdf site test frameworks lint browser bench bench-frameworks
 .PHONY: refresh serve clean
 
 help: ## show this list
@@ -46,6 +46,9 @@ book: $(STAMP) ## build the book into _build/html (a warning is an error)
 	$(BIN)/jupyter-book build . -W --keep-going -n
 	@echo "The book: _build/html/index.html"
 
+live: $(STAMP) ## prepare what runs cells in the pages: `make book` then takes it along
+	$(BIN)/python tools/live.py
+
 pdf: $(STAMP) ## print the book into _build/latex/softtopk.pdf (needs XeLaTeX)
 	tools/pdf.sh
 
@@ -61,7 +64,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-browser: book ## the built pages in a headless Chromium, offline
+browser: live book ## the built pages in a headless Chromium and Firefox, offline
 	$(BIN)/python -m pytest -q -n $(JOBS) tests/browser
 
 $(FRAMEWORKS)/.installed: requirements-frameworks.txt

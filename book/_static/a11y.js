@@ -37,6 +37,7 @@ const watch = new ResizeObserver((entries) => {
 function watchAll() {
   for (const box of all(`.bd-article :is(${BOXES})`)) watch.observe(box);
 }
+addEventListener("live-output", watchAll); // a cell has run in the page
 addEventListener("load", () => {
   watchAll();
   window.MathJax?.startup?.promise?.then(watchAll);

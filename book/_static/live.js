@@ -1,0 +1,497 @@
+// Cells that run in the page, with no server and no network: Python in a worker, an
+// editor in each cell that a reader touches, and what a run shows below what is printed.
+// Nothing is loaded before the first click. What it loads are scripts, the one kind of
+// file that a page may read from a folder: see tools/live.py.
+"use strict";
+
+(() => {
+  const own = document.currentScript;
+  const home = new URL("live/", own.src);
+  const make = (tag, properties = {}, ...children) => {
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...children);
+    return node;
+  };
+  const button = (words, name, act) => {
+    const node = make("button", { type: "button", textContent: words, onclick: act });
+    if (name) node.setAttribute("aria-label", name);
+    return node;
+  };
+
+  // --- Files: each comes as scripts that hand over pieces of it in base64 ---
+
+  const pieces = new Map();
+  let sizes;
+  const live = (window.softtopkLive = {
+    index: (found) => (sizes = found),
+    take: (name, part, parts, text) => {
+      if (!pieces.has(name)) pieces.set(name, new Array(parts));
+      pieces.get(name)[part] =
+        Uint8Array.fromBase64?.(text) ??
+        Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+    },
+  });
+
+  function load(name) {
+    return new Promise((resolve, reject) => {
+      const script = make("script", { src: new URL(name, home).href });
+      script.onload = () => resolve(script.remove());
+      script.onerror = () => reject(new Error(`${name} could not be loaded`));
+      document.head.append(script);
+    });
+  }
+
+  const once = (act) => {
+    let kept;
+    return (...given) =>
+      (kept ??= act(...given).catch((error) => {
+        kept = undefined; // the next click tries again
+        throw error;
+      }));
+  };
+
+  const editorScript = once(() => load("editor.js"));
+  const allFiles = once(async () => {
+    await load("index.js");
+    const total = Object.values(sizes).reduce((sum, size) => sum + size);
+    let got = 0;
+    const one = async ([name, size]) => {
+      await load(name);
+      got += size;
+      const words = `${(got / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB`;
+      panel.say(`Loading Python: ${words}`, got / total);
+    };
+    await Promise.all(Object.entries(sizes).map(one));
+    const blobs = [...pieces].map(([name, parts]) => [name, new Blob(parts)]);
+    pieces.clear();
+    return new Map(blobs);
+  });
+
+  // --- The interpreter ---
+
+  let worker = null;
+  let calls = new Map();
+
+  function ask(task, given, show) {
+    const id = crypto.getRandomValues(new Uint32Array(1))[0];
+    return new Promise((resolve, reject) => {
+      calls.set(id, { resolve, reject, show });
+      worker.postMessage({ task, id, ...given });
+    });
+  }
+
+  function hear({ data }) {
+    if (data.kind === "imports") return panel.say("Importing the packages");
+    const call = calls.get(data.id);
+    if (data.kind === "output") return call.show(data.output);
+    calls.delete(data.id);
+    return data.kind === "done" ? call.resolve(data) : call.reject(new Error(data.reason));
+  }
+
+  async function start() {
+    if (typeof WebAssembly !== "object")
+      throw new Error("this browser has no WebAssembly, which Python needs");
+    if (worker) return;
+    const now = round;
+    const files = await allFiles();
+    if (now !== round) throw new Stopped();
+    panel.say("Starting Python");
+    const code = await files.get("worker.js").text();
+    const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    worker = new Worker(address);
+    worker.onmessage = hear;
+    const broken = new Promise((_, reject) => {
+      worker.onerror = (event) => reject(new Error(event.message || "no worker"));
+    });
+    try {
+      await Promise.race([ask("start", { files }), broken]);
+    } catch (error) {
+      end();
+      throw error;
+    }
+  }
+
+  function end() {
+    worker?.terminate();
+    worker = null;
+    const open = calls;
+    calls = new Map();
+    for (const { reject } of open.values()) reject(new Stopped());
+    for (const cell of cells) cell.ran = null;
+  }
+
+  class Stopped extends Error {}
+
+  // --- Outputs ---
+
+  const RENDER = {
+    "image/png": (data, alt) =>
+      make("img", { src: `data:image/png;base64,${data}`, alt }),
+    "text/latex": (data) =>
+      make("div", {
+        className: "output text_latex math notranslate nohighlight",
+        textContent: data.replace(/^\$+\s*(.*?)\s*\$+$/s, "\\[$1\\]"),
+      }),
+    "text/markdown": table,
+    "text/plain": (data) => text(data, "output text_plain"),
+  };
+
+  const text = (data, kind) => {
+    const pre = make("pre", { textContent: data });
+    const box = make("div", { className: "highlight" }, pre);
+    return make("div", { className: `${kind} highlight-none notranslate` }, box);
+  };
+
+  // The tables that the book's cells make: a row a line, formulas between dollars.
+  function table(data) {
+    const rows = data.trim().split("\n").map((line) => line.split("|").slice(1, -1));
+    const cell = (tag) => (words) => {
+      const node = make(tag);
+      words.trim().split(/(\$[^$]+\$)/).forEach((part, place) => {
+        const inner = part.slice(1, -1);
+        node.append(place % 2 ? make("span", { className: "math", textContent: `\\(${inner}\\)` }) : part);
+      });
+      return node;
+    };
+    const row = (tag) => (words) => make("tr", {}, ...words.map(cell(tag)));
+    const [head, , ...body] = rows;
+    const node = make("table", { className: "table" }, make("thead", {}, row("th")(head)));
+    node.append(make("tbody", {}, ...body.map(row("td"))));
+    return make("div", { className: "pst-scrollable-table-container" }, node);
+  }
+
+  function rendered(output, alt) {
+    if (output.output_type === "error") return text(output.traceback, "output live-error");
+    if (output.output_type === "stream") return text(output.text, `output ${output.name}`);
+    const mime = Object.keys(RENDER).find((kind) => kind in output.data);
+    return RENDER[mime](output.data[mime], alt);
+  }
+
+  class Outputs {
+    constructor(owner) {
+      this.owner = owner;
+      this.clear();
+    }
+    clear() {
+      this.box?.remove();
+      this.box = null;
+      this.list = [];
+    }
+    show(output) {
+      this.box ??= this.owner.place(this.region());
+      const last = this.list.at(-1);
+      const stream = output.output_type === "stream" && last?.name === output.name;
+      if (stream) {
+        last.text += output.text;
+        this.box.lastChild.querySelector("pre").textContent = last.text;
+        return;
+      }
+      this.list.push(output);
+      const node = rendered(output, this.owner.alt);
+      this.box.append(node);
+      if (output.output_type === "error")
+        for (let at = this.box.closest("details"); at; at = at.parentElement.closest("details"))
+          at.open = true;
+      window.MathJax?.startup?.promise
+        .then(() => MathJax.typesetPromise([node]))
+        .then(() => dispatchEvent(new Event("live-output")));
+    }
+    region() {
+      const words = this.owner.edited ? "Run here, with your changes" : "Run here";
+      const label = make("p", { className: "live-label", textContent: words });
+      const box = make("div", { className: "cell_output live-output" }, label);
+      box.id = `live-${this.owner.name.replace(" ", "-")}`;
+      box.setAttribute("role", "group");
+      box.setAttribute("aria-label", `${words}: ${this.owner.name}`);
+      return box;
+    }
+  }
+
+  // --- Cells ---
+
+  class Cell {
+    constructor(number, name, input) {
+      Object.assign(this, { number, name, input, editor: null, ran: null });
+      this.outputs = new Outputs(this);
+      this.buttons = make("div", { className: "live-tools" });
+      this.undo = button("Undo changes", `Undo the changes of ${name}`, () => this.reset());
+      this.undo.hidden = true;
+      input.append(this.buttons);
+    }
+    get text() {
+      return this.editor?.text() ?? this.source;
+    }
+    get edited() {
+      return this.text !== this.source;
+    }
+    async edit(focus) {
+      await editorScript();
+      if (!this.editor) {
+        const code = this.input.querySelector(".highlight");
+        const place = make("div", { className: "highlight live-editor" });
+        // The page's own keys, as "/" to search, are letters here.
+        place.onkeydown = (event) =>
+          event.ctrlKey || event.metaKey || event.stopPropagation();
+        code.hidden = true;
+        code.before(place);
+        this.editor = live.editor(place, {
+          doc: this.source,
+          label: `Code of ${this.name}`,
+          run: () => this.run(),
+          change: () => (this.undo.hidden = !this.edited),
+        });
+      }
+      if (focus) this.editor.focus();
+    }
+    reset() {
+      this.editor?.reset();
+      this.editor?.focus();
+    }
+    restore() {
+      this.outputs.clear();
+      this.ran = null;
+      this.undo.hidden = true;
+      this.editor?.remove();
+      this.editor = null;
+      this.input.querySelector(".live-editor")?.remove();
+      this.input.querySelector(".highlight").hidden = false;
+    }
+  }
+
+  // A cell of the notebook.
+  class BookCell extends Cell {
+    constructor(number, input) {
+      super(number, `cell ${number + 1}`, input);
+      this.source = input.querySelector("pre").textContent.replace(/\n$/, "");
+      this.box = input.closest(".cell");
+      const shown = this.box.querySelector("[role=img][aria-label], img[alt]");
+      const words = shown?.getAttribute("aria-label") ?? shown?.alt;
+      this.alt = `Drawn here, in place of: ${words ?? "a figure"}`;
+      this.buttons.append(
+        this.undo,
+        button("Edit", `Edit ${this.name}`, () => attempt(() => this.edit(true))),
+        button("Run", `Run ${this.name}`, () => this.run()),
+      );
+    }
+    // What a check prints stays in its fold; a figure or a formula is for all to see.
+    place(region) {
+      const fold = this.input.closest("details.fold-claim, details.fold-check");
+      (fold ?? this.box).append(region);
+      return region;
+    }
+    run() {
+      queue(async () => {
+        await this.edit(false);
+        await runAll([...stale(this.number - 1), this], `${this.name} has run`);
+      });
+    }
+  }
+
+  // An empty cell below an exercise, to try an answer in.
+  class Trial extends Cell {
+    constructor(number, exercise) {
+      const title = exercise.querySelector(".caption-number").textContent.trim();
+      const input = make("div", { className: "cell_input live-trial" });
+      input.append(make("div", { className: "highlight" }, make("pre")));
+      super(number, `your cell of ${title}`, input);
+      this.source = "";
+      this.alt = `Drawn by your cell of ${title}`;
+      this.box = make("div", { className: "cell live-cell", hidden: true }, input);
+      this.above = cells.filter(({ box }) => follows(box, exercise)).at(-1)?.number ?? -1;
+      const link = `.solution a[href="#${CSS.escape(exercise.id)}"]`;
+      const solution = document.querySelector(link)?.closest(".solution");
+      this.solution = cells.filter(({ box }) => solution?.contains(box));
+      this.buttons.append(button("Run", `Run ${this.name}`, () => this.run()));
+      if (this.solution.length)
+        this.buttons.append(button("Check", `Check ${this.name}`, () => this.check()));
+      this.open = button("Try it here", `Try ${title} here`, () => this.begin());
+      exercise.append(make("p", { className: "live-try" }, this.open));
+      exercise.after(this.box);
+    }
+    begin() {
+      this.box.hidden = false;
+      attempt(() => this.edit(true));
+    }
+    place(region) {
+      this.box.append(region);
+      return region;
+    }
+    restore() {
+      super.restore();
+      this.box.hidden = true;
+    }
+    run() {
+      queue(async () => {
+        await this.answer();
+        panel.say(`${this.name} has run`, null);
+      });
+    }
+    async answer() {
+      await runAll(stale(this.above));
+      panel.say(`Running ${this.name}`);
+      await execute(this, this.above);
+    }
+    check() {
+      queue(async () => {
+        await this.answer();
+        const sources = this.solution.map((cell) => cell.text);
+        const given = { sources, answer: this.text, number: this.number, above: this.number };
+        panel.say(`Checking ${this.name}`);
+        const found = await ask("check", given, (output) => this.outputs.show(output));
+        const { good, used, names } = found;
+        const verdict = good ? "The check passes" : "The check fails";
+        const words = used.length
+          ? `${verdict} with your ${used.join(", ")}.`
+          : `${verdict}, but your cell gives none of the names that it asks for, so this says nothing of your answer. It asks for: ${names.join(", ")}.`;
+        this.outputs.show({ output_type: "stream", name: "verdict", text: words });
+        panel.say(words, null);
+      });
+    }
+  }
+
+  const follows = (first, second) =>
+    first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
+
+  // The cells down to this one, from the first that is not up to date.
+  function stale(number) {
+    const above = cells.slice(0, number + 1);
+    const first = above.findIndex((cell) => cell.ran !== cell.text);
+    return first < 0 ? [] : above.slice(first);
+  }
+
+  async function execute(cell, above) {
+    cell.outputs.clear();
+    for (const later of [cell, ...cells.slice(cell.number + 1)]) later.ran = null;
+    const source = cell.text;
+    const given = { source, number: cell.number, above };
+    const { good } = await ask("run", given, (output) => cell.outputs.show(output));
+    if (good) {
+      cell.ran = source;
+      return true;
+    }
+    const { ename, evalue } = cell.outputs.list.at(-1);
+    panel.say(`${cell.name} failed: ${ename}${evalue && `: ${evalue}`}`.slice(0, 200), null, cell);
+    throw new Failed();
+  }
+
+  class Failed extends Error {}
+
+  async function runAll(wanted, words) {
+    await start();
+    for (const [place, cell] of wanted.entries()) {
+      const step = `${place + 1} of ${wanted.length}`;
+      panel.say(`Running ${cell.name}, ${step}`, place / wanted.length);
+      await execute(cell, cell.number - 1);
+    }
+    if (words) panel.say(words, null);
+  }
+
+  // --- What a reader asks for, one thing after another ---
+
+  let last = Promise.resolve();
+  let round = 0;
+
+  function queue(act) {
+    const now = round;
+    panel.show();
+    panel.busy(1);
+    last = last
+      .then(() => now === round && act())
+      .catch((error) => now === round && complain(error))
+      .then(() => panel.busy(-1));
+    return last;
+  }
+
+  function complain(error) {
+    if (error instanceof Stopped || error instanceof Failed) return;
+    const notebook = "To run the cells elsewhere, download the notebook.";
+    panel.say(`Python does not run here: ${error.message}. ${notebook}`, null);
+  }
+
+  async function attempt(act) {
+    try {
+      await act();
+    } catch (error) {
+      panel.show();
+      complain(error);
+    }
+  }
+
+  const STOPPED = "Stopped. Your changes are kept; the next run starts Python again.";
+
+  function stop() {
+    round += 1;
+    end();
+  }
+
+  // --- The panel: what is happening, and how to stop it ---
+
+  class Panel {
+    constructor() {
+      this.status = make("span", { className: "live-status" });
+      this.status.setAttribute("role", "status");
+      this.bar = make("progress", { max: 1, hidden: true });
+      this.bar.setAttribute("aria-label", "Progress");
+      this.stop = button("Stop", "", () => {
+        stop();
+        this.say(STOPPED, null);
+      });
+      this.all = button("Run all", "Run all cells", everything);
+      this.reset = button("Reset", "Reset the page", reset);
+      this.box = make("section", { className: "live-panel", hidden: true });
+      this.box.setAttribute("aria-label", "Python in this page");
+      this.box.append(this.status, this.bar, this.stop, this.all, this.reset);
+      document.querySelector("article").append(this.box);
+      this.open = 0;
+    }
+    show() {
+      this.box.hidden = false;
+    }
+    busy(more) {
+      this.open += more;
+      this.stop.hidden = !this.open;
+      this.all.hidden = Boolean(this.open);
+      if (!this.open) this.bar.hidden = true;
+    }
+    // Words; how far it is, null for at rest; and the cell that they are about.
+    say(words, part, cell) {
+      this.status.textContent = words[0].toUpperCase() + words.slice(1);
+      this.bar.hidden = part === null;
+      if (part === undefined) this.bar.removeAttribute("value");
+      else if (part !== null) this.bar.value = part;
+      if (!cell?.outputs.box) return;
+      const link = make("a", { href: `#${cell.outputs.box.id}`, textContent: "Show it" });
+      this.status.append(" ", link);
+    }
+  }
+
+  function everything() {
+    queue(() => runAll(cells.slice(), "All cells have run"));
+  }
+
+  function reset() {
+    stop();
+    for (const cell of [...cells, ...trials]) cell.restore();
+    panel.box.hidden = true;
+    offer.focus();
+  }
+
+  // --- The page ---
+
+  const row = document.querySelector(".fold-switch");
+  if (own.dataset.needs) {
+    const needs = own.dataset.needs;
+    const words = `The cells of this page need ${needs}, which does not run in a browser: download the notebook to run them.`;
+    row.append(make("p", { className: "live-needs", textContent: words }));
+    return;
+  }
+  const inputs = document.querySelectorAll("article .cell .cell_input");
+  const cells = [...inputs].map((input, number) => new BookCell(number, input));
+  const exercises = [...document.querySelectorAll("article .exercise")];
+  const trials = exercises.map((box, place) => new Trial(cells.length + place, box));
+  const panel = new Panel();
+  const offer = button("Run all", "Run all cells of this page", everything);
+  row.append(offer);
+  live.cells = cells; // for the tests
+  document.documentElement.classList.add("live");
+})();

@@ -1,0 +1,299 @@
+"""Cells that run in the page: from a folder, with no network, in two browsers.
+
+Every run takes a notebook of each Part in Chromium and one in Firefox; ``LIVE=all``
+takes every notebook in both.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+from firefox import firefox
+from nbval import plugin
+from playwright.sync_api import Browser, Page, Route
+
+from conftest import AXE, ROOT, SITE, settle
+
+BOOK = ROOT / "book"
+ALL = sorted(
+    path.relative_to(BOOK).with_suffix("").as_posix() for path in BOOK.glob("*/*.ipynb")
+)
+SAMPLE = {
+    "chromium": [
+        "distributions/softmax-jacobian",
+        "selection/problem",
+        "computing/sorting",
+        "practice/field",
+    ],
+    "firefox": ["distributions/softmax"],
+}
+RUNS = [
+    (kind, name)
+    for kind, sample in SAMPLE.items()
+    for name in (ALL if os.environ.get("LIVE") == "all" else sample)
+]
+
+# Cells whose text cannot be that of the notebook, by notebook and number, each with its
+# reason.
+EXCEPTIONS: dict[tuple[str, int], str] = {}
+
+# nbval's own list, without the option that compares images byte for byte.
+SKIP = ("metadata", "traceback", "output_type", "name", "execution_count")
+SKIP += ("image/png", "image/jpeg")
+FIRST_LOAD = 30_000  # bytes that a page may be heavier by before a reader asks
+FIRST_RESULT = 20.0  # seconds
+PATIENCE = 300_000  # milliseconds, for a busy machine
+
+RUN_ALL = """() => new Promise((resolve) => {
+  document.querySelector(".fold-switch button").click();
+  const panel = document.querySelector(".live-panel");
+  const [stop] = panel.querySelectorAll("button");
+  const look = () => stop.hidden && (watch.disconnect(), resolve());
+  const watch = new MutationObserver(look);
+  watch.observe(stop, { attributes: true });
+})"""
+OUTPUTS = "() => softtopkLive.cells.map((cell) => cell.outputs.list)"
+STATUS = "() => document.querySelector('.live-status').textContent"
+
+Evaluate = Callable[[str], Any]
+
+
+def address(name: str) -> str:
+    """Where a page lies in the folder."""
+    return (SITE / "book" / f"{name}.html").as_uri()
+
+
+def difference(shown: list[Any], stored: list[Any]) -> str:
+    """What nbval says of the outputs of a cell; nothing if they agree."""
+    judge = SimpleNamespace(
+        colors=plugin.nocolors, sanitize=lambda text: text, comparison_traceback=[]
+    )
+    judge.format_output_compare = partial(plugin.IPyNbCell.format_output_compare, judge)
+    made, kept = (
+        plugin.coalesce_streams(nbformat.from_dict(o)) for o in (shown, stored)
+    )
+    good = plugin.IPyNbCell.compare_outputs(judge, made, kept, SKIP)
+    return "" if good else "\n".join(judge.comparison_traceback)
+
+
+@pytest.fixture
+def opened(
+    request: pytest.FixtureRequest, browser: Browser, tmp_path: Path
+) -> Iterator[Evaluate]:
+    """A page from the folder in a browser without a network; how to ask it."""
+    kind, name = request.param
+    if kind == "firefox":
+        with firefox(tmp_path) as tab:
+            tab.goto(address(name))
+            yield tab.evaluate
+        return
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address(name))
+    yield page.evaluate
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("opened", "run"), [(run, run) for run in RUNS], indirect=["opened"], ids=str
+)
+def test_a_notebook_runs_whole(
+    opened: Evaluate, run: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind, name = run
+    begin = time.perf_counter()
+    opened(RUN_ALL)
+    seconds = time.perf_counter() - begin
+    assert opened(STATUS) == "All cells have run"
+    shown = opened(OUTPUTS)
+    notebook = nbformat.read(BOOK / f"{name}.ipynb", as_version=4)
+    stored = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(shown) == len(stored) > 0
+    found = {
+        (name, number): difference(*pair)
+        for number, pair in enumerate(zip(shown, stored, strict=True), 1)
+    }
+    wrong = {place: words for place, words in found.items() if words}
+    assert wrong.keys() == {place for place in EXCEPTIONS if place[0] == name}, wrong
+    with capsys.disabled():
+        print(f"\n{kind} {name}: {len(shown)} cells in {seconds:.1f} s")
+
+
+# --- What a reader does ---------------------------------------------------------------
+
+PAGE = "book/distributions/softmax.html"
+AXE_LIVE = """async () => {
+  const live = [".live-panel", ".live-output", ".live-try", ".cell_input"];
+  const include = live.filter((part) => document.querySelector(part));
+  include.push(".fold-switch");
+  const options = { resultTypes: ["violations"], preload: false };
+  const found = await axe.run({ include }, options);
+  return found.violations.map(
+    (v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
+}"""
+ANSWER = """q = sp.symbols("q", positive=True)
+excess = q * (sp.log(1 - q) - sp.log(q)) + sp.log(1 - q)"""
+
+
+def press(page: Page, name: str) -> None:
+    """Press a button by its name."""
+    page.get_by_role("button", name=name, exact=True).press("Enter")
+
+
+def rest(page: Page) -> str:
+    """Wait until nothing runs; what the panel says then."""
+    page.wait_for_function("() => document.querySelector('.live-panel button').hidden")
+    return page.locator(".live-status").inner_text()
+
+
+def write(page: Page, label: str, text: str) -> None:
+    """Put a text into an editor, by the keyboard, and run it."""
+    page.get_by_role("textbox", name=label, exact=True).focus()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+    page.keyboard.press("Shift+Enter")
+
+
+def shown(page: Page, name: str) -> str:
+    """What a cell has shown."""
+    return page.locator(f"#live-{name}").inner_text()
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds in what is there to run cells, in both schemes and two widths."""
+    found = []
+    for scheme in ("light", "dark"):
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            found += page.evaluate(AXE_LIVE)
+            wide = "() => document.documentElement.scrollWidth - innerWidth"
+            assert page.evaluate(wide) <= 0
+    return found
+
+
+@pytest.fixture
+def page(base: str, browser: Browser) -> Iterator[Page]:
+    """A chapter, served, as it is before a reader asks for anything."""
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    yield page
+    page.close()
+
+
+def test_a_reader_changes_and_runs_cells(
+    page: Page,
+    base: str,
+    subtests: pytest.Subtests,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(base + PAGE)
+    settle(page)
+    page.evaluate(AXE)
+    with subtests.test("nothing is loaded before a reader asks"):
+        assert not [url for url in asked if "/_static/live/" in url]
+        names = ("live.js", "live.css")
+        assert sum((SITE / "_static" / n).stat().st_size for n in names) <= FIRST_LOAD
+        assert sum("/live." in url for url in asked) == len(names)
+    with subtests.test("axe finds nothing before"):
+        assert faults(page) == []
+    with subtests.test("the first result comes soon"):
+        begin = time.perf_counter()
+        press(page, "Run cell 2")
+        page.locator("#live-cell-2").wait_for()
+        seconds = time.perf_counter() - begin
+        with capsys.disabled():
+            print(f"\nfirst result after {seconds:.1f} s")
+        assert seconds <= FIRST_RESULT
+    with subtests.test("a changed cell shows another result"):
+        assert rest(page) == "Cell 2 has run"
+        before = shown(page, "cell-2")
+        write(page, "Code of cell 2", "shares = [0.25 / 2]\nshares")
+        rest(page)
+        assert shown(page, "cell-2") != before
+        assert "with your changes" in shown(page, "cell-2")
+        assert "[0.125]" in shown(page, "cell-2")
+    with subtests.test("a change can be undone"):
+        press(page, "Undo the changes of cell 2")
+        press(page, "Run cell 2")
+        rest(page)
+        assert shown(page, "cell-2") == before
+    with subtests.test("a figure is an image with a text"):
+        page.get_by_text("Plot code").first.click()
+        press(page, "Run cell 3")
+        rest(page)
+        image = page.locator("#live-cell-3 img")
+        assert image.evaluate("image => image.naturalWidth") > 200
+        assert len(image.get_attribute("alt") or "") > 40
+    with subtests.test("an error says where it is"):
+        write(page, "Code of cell 2", "shares = 1\nshares / 0")
+        assert rest(page).startswith(
+            "Cell 2 failed: ZeroDivisionError: division by zero"
+        )
+        assert 'File "cell 2", line 2' in shown(page, "cell-2")
+    with subtests.test("an answer is checked"):
+        press(page, "Undo the changes of cell 2")
+        press(page, "Try Exercise 1.1 here")
+        page.get_by_role("textbox", name="Code of your cell of Exercise 1.1").wait_for()
+        press(page, "Check your cell of Exercise 1.1")
+        assert "says nothing of your answer" in rest(page)
+        page.get_by_role("textbox", name="Code of your cell of Exercise 1.1").focus()
+        page.keyboard.insert_text(ANSWER)
+        press(page, "Check your cell of Exercise 1.1")
+        assert rest(page) == "The check passes with your q, excess."
+        page.keyboard.press("Tab")
+        page.get_by_role("textbox", name="Code of your cell of Exercise 1.1").focus()
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(ANSWER.replace("+ sp.log", "- sp.log"))
+        press(page, "Check your cell of Exercise 1.1")
+        assert rest(page) == "The check fails with your q, excess."
+    with subtests.test("axe finds nothing after"):
+        assert faults(page) == []
+    with subtests.test("a run can be stopped"):
+        write(page, "Code of cell 2", "while True:\n    pass")
+        page.get_by_text("Running cell 2").wait_for()
+        press(page, "Stop")
+        assert rest(page).startswith("Stopped.")
+        editor = page.get_by_role("textbox", name="Code of cell 2")
+        assert "while True" in editor.inner_text()
+        write(page, "Code of cell 2", "6 * 7")
+        assert rest(page) == "Cell 2 has run"
+        assert shown(page, "cell-2").endswith("42")
+    with subtests.test("the page can be reset"):
+        press(page, "Reset the page")
+        assert page.locator(".live-output, .live-editor").count() == 0
+        assert not page.locator(".live-panel").is_visible()
+        name = page.evaluate("() => document.activeElement.ariaLabel")
+        assert name == "Run all cells of this page"
+
+
+def test_without_webassembly_the_page_says_so(page: Page, base: str) -> None:
+    page.add_init_script("delete window.WebAssembly")
+    page.goto(base + PAGE)
+    press(page, "Run all cells of this page")
+    words = rest(page)
+    assert "no WebAssembly" in words
+    assert "download the notebook" in words
+
+
+def test_a_page_that_needs_a_framework_says_so(page: Page, base: str) -> None:
+    def named(route: Route) -> None:
+        text = (SITE / PAGE).read_text(encoding="utf8")
+        assert text.count('data-needs=""') == 1
+        body = text.replace('data-needs=""', 'data-needs="PyTorch"')
+        route.fulfill(body=body, content_type="text/html")
+
+    page.route(f"**/{PAGE}", named)
+    page.goto(base + PAGE)
+    assert "need PyTorch" in page.locator(".live-needs").inner_text()
+    assert page.get_by_role("button", name="Run").count() == 0
