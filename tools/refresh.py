@@ -74,7 +74,7 @@ def client(
     return NotebookClient(
         notebook,
         km=manager,
-        timeout=120,
+        timeout=600,
         resources={"metadata": {"path": str(path.parent)}},
         extra_arguments=["--log-level=ERROR"],
         **options,
