@@ -76,7 +76,8 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 
 frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Part that trains
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
-	  tests/frameworks softtopk/torch.py softtopk/jax.py softtopk/dask.py
+	  tests/frameworks tests/book/test_pages_code.py \
+	  softtopk/torch.py softtopk/jax.py softtopk/dask.py
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
 	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training
 
