@@ -1,0 +1,44 @@
+"""The code that the Part on training shows in tabs: it runs, and does what is said."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BOOK = Path(__file__).parents[2] / "book" / "training"
+
+
+def tabs(name):
+    """The code of each library on a page, in order."""
+    cells = json.loads((BOOK / f"{name}.ipynb").read_text(encoding="utf8"))["cells"]
+    text = "\n\n".join(
+        "".join(c["source"]) for c in cells if c["cell_type"] == "markdown"
+    )
+    found = {}
+    for title, body in re.findall(r"(?ms)^````\{tab-item\} (\w+)\n(.*?)^````$", text):
+        blocks = re.findall(r"(?ms)^```python\n(.*?)^```", body)
+        found[title] = found.get(title, "") + "\n".join(blocks)
+    return found
+
+
+@pytest.mark.parametrize("library", ["PyTorch", "JAX"])
+def test_the_loop(library):
+    names = {}
+    exec(tabs("loop")[library], names)
+    assert np.asarray(names["picked"]).tolist() == [1] * 4 + [0] * 16
+    hard = np.asarray(names["h"].detach() if library == "PyTorch" else names["h"])
+    assert set(hard.ravel().tolist()) == {0, 1}
+    slope = names["s"].grad if library == "PyTorch" else names["slope"]
+    assert slope is None or np.isfinite(np.asarray(slope)).all()
+    shares = np.asarray(names["p"])
+    assert shares.sum(-1) == pytest.approx([2, 2, 1], abs=1e-5)
+    assert (shares[1, 5:] == 0).all()
+    assert names["p16"].dtype != names["p32"].dtype
+    assert abs(np.asarray(names["p32"]).sum(-1) - 2).max() < 1e-5
+
+
+@pytest.mark.parametrize("library", ["PyTorch", "JAX"])
+def test_a_line_fits_a_phone(library):
+    assert max(map(len, tabs("loop")[library].splitlines())) <= 60
