@@ -1,11 +1,14 @@
 """Draw the book's figures as SVG, for its pages.
 
-Usage: python tools/draw.py [--all]
+Usage: python tools/draw.py [--all] [--training]
 
 Each notebook with a figure that was never drawn, or was drawn from other code, is run;
 what its figure cells show goes to ``_build/figures`` as SVG, under the figure's name.
 Nothing else is kept: the outputs that the notebooks store are those of
 ``tools/refresh.py``. ``--all`` draws every figure again.
+
+``--training`` draws those of ``book/training`` instead, in the frameworks' environment.
+A build of the book has no framework, so these drawings are kept with the notebooks.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ from pathlib import Path
 
 import nbformat
 import refresh
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from softtopk.figures import COLOURS
@@ -66,14 +68,8 @@ def draw_notebook(path: Path) -> dict[str, str]:
     wanted = figures(notebook)
     first = nbformat.v4.new_code_cell(f"%matplotlib inline\n{SETTINGS}{INLINE}")
     notebook.cells.insert(0, first)
-    client = NotebookClient(
-        notebook,
-        timeout=120,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(path.parent)}},
-        extra_arguments=["--log-level=ERROR"],
-    )
-    client.execute(env={**os.environ, **refresh.ENVIRONMENT})
+    runner = refresh.client(notebook, path)
+    runner.execute(env={**os.environ, **refresh.ENVIRONMENT})
     return {
         name: output.data["image/svg+xml"]
         for name, cell in wanted.items()
@@ -109,17 +105,21 @@ def draw(path: Path) -> dict[str, str] | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true", help="also what is up to date")
+    parser.add_argument("--training", action="store_true", help="book/training's")
     options = parser.parse_args()
-    fresh = {} if options.all else drawn.current(ROOT, TARGET)
+    target = ROOT / drawn.TRAINING / "drawn" if options.training else TARGET
+    fresh = {} if options.all else drawn.current(ROOT, target)
     names = {
         path: set(figures(nbformat.read(path, as_version=4)))
         for path in refresh.notebooks()
+        if drawn.is_training(path) == options.training
     }
-    names[PICTURE] = {"fig-melting"}
+    if not options.training:
+        names[PICTURE] = {"fig-melting"}
     stale = [path for path, needed in names.items() if needed - set(fresh)]
     stale.sort(key=lambda path: -path.stat().st_size)  # the longest first
-    TARGET.mkdir(parents=True, exist_ok=True)
-    index = TARGET / "index.json"
+    target.mkdir(parents=True, exist_ok=True)
+    index = target / "index.json"
     known = json.loads(index.read_text(encoding="utf8")) if index.exists() else {}
     good = True
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -130,9 +130,10 @@ def main() -> int:
             mark = [path.relative_to(ROOT).as_posix(), drawn.digest(ROOT, path)]
             for name, svg in found.items():
                 text = drawn.in_page(svg, name, COLOURS.values())
-                (TARGET / f"{name}.svg").write_text(text, encoding="utf8")
+                (target / f"{name}.svg").write_text(text, encoding="utf8")
                 known[name] = mark
-    index.write_text(json.dumps(known, indent=1, sort_keys=True), encoding="utf8")
+    text = json.dumps(known, indent=1, sort_keys=True) + "\n"
+    index.write_text(text, encoding="utf8")
     return int(not good)
 
 

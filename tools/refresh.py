@@ -8,6 +8,8 @@ cells. Each cell that checks a claim (``with verify.claim("A45", "holds")``) is
 tagged ``claim-A45``, and ``book/claims.yml`` gets the matching ``check:`` line, so
 that the claim, its check and the ledger cannot drift apart.
 
+The notebooks of ``book/training`` run in the frameworks' environment.
+
 ``--check`` writes nothing and fails when a run would change a file.
 """
 
@@ -20,9 +22,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -31,13 +36,16 @@ BOOK = ROOT / "book"
 sys.path.append(str(BOOK / "_extensions"))
 
 from claims.cells import claimed, with_claims  # noqa: E402
+from drawn import is_training  # noqa: E402
 
 CLAIMS = BOOK / "claims.yml"
+FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"
 SLOW = 4.0  # seconds; a slower cell is reported
 
-# Kernels write no colour codes and use one BLAS thread. NumPy and its BLAS keep to the
-# instructions common to all x86-64 processors that they support: a figure that plots
-# rounding errors would otherwise differ from one kind of processor to the next.
+# Kernels write no colour codes and use one BLAS thread. NumPy, its BLAS and the
+# frameworks keep to the instructions common to all x86-64 processors that they support:
+# a figure that plots rounding errors would otherwise differ from one kind of processor
+# to the next.
 SIMD = np.show_config(mode="dicts")["SIMD Extensions"]
 ENVIRONMENT = {
     "NO_COLOR": "1",
@@ -47,7 +55,30 @@ ENVIRONMENT = {
     "NPY_DISABLE_CPU_FEATURES": " ".join(
         [*SIMD.get("found", []), *SIMD.get("not found", [])]
     ),
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_ENABLE_INSTRUCTIONS": "SSE4_2",
+    "ONEDNN_MAX_CPU_ISA": "SSE41",
+    "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2",
+    "PYTHONPATH": str(ROOT),
 }
+
+
+def client(
+    notebook: nbformat.NotebookNode, path: Path, **options: Any
+) -> NotebookClient:
+    """What runs a notebook, in the environment that its folder needs."""
+    manager = AsyncKernelManager()
+    python = FRAMEWORKS if is_training(path) else sys.executable
+    command = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    manager._kernel_spec = KernelSpec(argv=command, language="python")
+    return NotebookClient(
+        notebook,
+        km=manager,
+        timeout=120,
+        resources={"metadata": {"path": str(path.parent)}},
+        extra_arguments=["--log-level=ERROR"],
+        **options,
+    )
 
 
 def normalise(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -107,19 +138,16 @@ def execute(notebook: nbformat.NotebookNode, path: Path, check: bool = False) ->
             slow.append(f"cell {cell_index} took {seconds:.1f} s")
 
     name = path.relative_to(ROOT)
-    client = NotebookClient(
+    runner = client(
         notebook,
-        timeout=120,
-        kernel_name="python3",
+        path,
         record_timing=False,
-        resources={"metadata": {"path": str(path.parent)}},
-        extra_arguments=["--log-level=ERROR"],
         on_cell_execute=on_start,
         on_cell_executed=on_end,
     )
     begin = time.perf_counter()
     try:
-        client.execute(env={**os.environ, **ENVIRONMENT})
+        runner.execute(env={**os.environ, **ENVIRONMENT})
     except CellExecutionError as error:
         print(f"{name}: {error}", flush=True)
         return False

@@ -22,6 +22,7 @@ from sphinx.environment import BuildEnvironment
 from sphinxcontrib.bibtex.domain import BibtexDomain
 
 EXTRAS = ("figures", "symbolic")  # what the notebooks need of the package
+TRAINING = ("training",)  # and what those of the Part that trains need
 CODE = ("py:func", "py:class", "py:meth", "py:mod", "code")
 
 
@@ -137,7 +138,8 @@ def for_readers(
     notebook: nbformat.NotebookNode, words: Words, repository: str
 ) -> nbformat.NotebookNode:
     """A copy of a notebook as a reader can use it anywhere."""
-    cells = [first_cell(repository)]
+    trains = words.docname.startswith("book/training/")
+    cells = [first_cell(repository, *(TRAINING if trains else EXTRAS))]
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
@@ -154,9 +156,9 @@ def for_readers(
     return notebook
 
 
-def first_cell(repository: str) -> nbformat.NotebookNode:
+def first_cell(repository: str, *extras: str) -> nbformat.NotebookNode:
     """What installs the package, if it is not there."""
-    what = requirement(repository, *EXTRAS)
+    what = requirement(repository, *extras)
     if repository:
         return nbformat.v4.new_code_cell(f"%pip install --quiet {what}")
     return nbformat.v4.new_markdown_cell(

@@ -4,7 +4,8 @@ The notebooks store their figures as PNG, which a strict comparison of outputs l
 alone. ``tools/draw.py`` runs them once more before the book is built and keeps what
 they show as SVG in ``_build/figures``; here each figure on a page takes that form.
 A figure that was not drawn, or whose code has changed since, or that would be heavier
-than `LIMIT`, stays the PNG that it is.
+than `LIMIT`, stays the PNG that it is. The figures of `TRAINING` need a framework and
+minutes of training: they are drawn when their notebooks are refreshed, and kept.
 
 An SVG stands in the page itself, where its colours can follow the theme: greys change
 places, and each colour that the book's curves have keeps a contrast of 3 on both
@@ -28,6 +29,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 LIMIT = 100_000  # bytes of an SVG
 CONTRAST = 3.0
+TRAINING = Path("book", "training")
 LIGHT, DARK = "#ffffff", "#121212"  # the theme's grounds
 
 # --- What is drawn -------------------------------------------------------------------
@@ -42,8 +44,18 @@ def code_of(path: Path) -> str:
     return json.dumps([c["source"] for c in cells if c["cell_type"] == "code"])
 
 
+def is_training(source: Path) -> bool:
+    """Whether a notebook needs the frameworks."""
+    return source.parent.as_posix().endswith(TRAINING.as_posix())
+
+
 def digest(root: Path, source: Path) -> str:
-    """A name for what decides a figure: its code, the package, the way it is drawn."""
+    """A name for what decides a figure: its code, the package, the way it is drawn.
+
+    What is kept depends on its own code alone, as the outputs of its notebook do.
+    """
+    if is_training(source):
+        return sha256(code_of(source).encode()).hexdigest()
     drawing = [root / "tools" / "draw.py", Path(__file__)]
     package = sorted((root / "softtopk").rglob("*.py"))
     texts = [path.read_text(encoding="utf8") for path in (*drawing, *package)]
@@ -193,8 +205,10 @@ class TakeDrawings(SphinxPostTransform):
 
 
 def _load(app: Sphinx) -> None:
-    folder = Path(app.srcdir, app.config.drawn_folder)
-    app.drawings = current(Path(app.srcdir), folder)  # type: ignore[attr-defined]
+    root = Path(app.srcdir)
+    kept = current(root, root / TRAINING / "drawn")
+    made = current(root, root / app.config.drawn_folder)
+    app.drawings = kept | made  # type: ignore[attr-defined]
 
 
 def _changed(app: Sphinx, env: Any, *documents: Any) -> list[str]:

@@ -37,6 +37,7 @@ INDEX = """# Book
 :numbered:
 chapter
 other
+book/training/loop
 ```
 
 ```{install} torch
@@ -116,6 +117,8 @@ def build(folder: Path, repository: str = "", site: str = "") -> Path:
     content["cells"][-1]["metadata"]["mystnb"] = figure
     (folder / "chapter.ipynb").write_text(json.dumps(content), encoding="utf8")
     (folder / "index.md").write_text(INDEX)
+    (folder / "book" / "training").mkdir(parents=True)
+    (folder / "book" / "training" / "loop.ipynb").write_text(notebook_of("# Loop"))
     (folder / "other.md").write_text("# Other\n\n```{bibliography}\n```\n")
     (folder / "works.bib").write_text(BIB)
     (folder / "claims.yml").write_text(LEDGER)
@@ -154,9 +157,9 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def taken(html: Path) -> list[nbformat.NotebookNode]:
+def taken(html: Path, name: str = "chapter") -> list[nbformat.NotebookNode]:
     """The cells of the notebook that a reader takes."""
-    notebook = nbformat.read(html / "_sources" / "chapter.ipynb", as_version=4)
+    notebook = nbformat.read(html / "_sources" / f"{name}.ipynb", as_version=4)
     nbformat.validate(notebook)
     return notebook.cells
 
@@ -215,6 +218,13 @@ def test_the_first_cell_installs_the_package(
         BeautifulSoup(text, "html.parser").select_one("div.highlight-bash").get_text()
     )
     assert line.strip() == f"pip install {install.requirement(repository, 'torch')}"
+
+
+def test_what_trains_installs_the_frameworks(
+    tmp_path: Path, no_environment: None
+) -> None:
+    first = taken(build(tmp_path, REPOSITORY), "book/training/loop")[0]
+    assert first.source.endswith(install.requirement(REPOSITORY, "training"))
 
 
 def test_links_lead_to_the_site(tmp_path: Path, no_environment: None) -> None:

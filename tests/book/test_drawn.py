@@ -79,12 +79,19 @@ def test_a_drawing_fits_into_a_page(svg: str) -> None:
     assert drawn.in_page(svg, "fig-a", COLOURS.values()) == text
 
 
-def book(folder: Path, *, code: str = "draw()", weight: int = 0) -> BeautifulSoup:
+def book(
+    folder: Path,
+    *,
+    code: str = "draw()",
+    weight: int = 0,
+    page: str = "index",
+    drawings: str = "_build/figures",
+) -> BeautifulSoup:
     """A page with a figure that was drawn from the code ``draw()``."""
-    (folder / "_build" / "figures").mkdir(parents=True, exist_ok=True)
+    (folder / drawings).mkdir(parents=True, exist_ok=True)
     (folder / "tools").mkdir(exist_ok=True)
     (folder / "tools" / "draw.py").write_text("")
-    source = folder / "index.ipynb"
+    source = folder / f"{page}.ipynb"
     for text in ("draw()", code):
         cell = (text, ("plot",), [shown("image/png", DOT)])
         notebook = json.loads(notebook_of("# Title", cell))
@@ -95,17 +102,18 @@ def book(folder: Path, *, code: str = "draw()", weight: int = 0) -> BeautifulSou
         source.write_text(json.dumps(notebook))
         if text == "draw()":
             mark = drawn.digest(folder, source)
-    index = {"fig-a": ["index.ipynb", mark]}
-    (folder / "_build" / "figures" / "index.json").write_text(json.dumps(index))
+    index = {"fig-a": [f"{page}.ipynb", mark]}
+    (folder / drawings / "index.json").write_text(json.dumps(index))
     picture = f'<svg viewBox="0 0 1 1"><path d="{"M0 0" * weight}"/></svg>'
-    (folder / "_build" / "figures" / "fig-a.svg").write_text(picture)
+    (folder / drawings / "fig-a.svg").write_text(picture)
     settings = {
+        "root_doc": page,
         "extensions": ["myst_nb", "drawn"],
         "nb_execution_mode": "off",
-        "exclude_patterns": ["_build"],
+        "exclude_patterns": ["_build", "jupyter_execute"],
     }
     assert run_sphinx(folder, folder / "html", settings) == ""
-    text = (folder / "html" / "index.html").read_text(encoding="utf8")
+    text = (folder / "html" / f"{page}.html").read_text(encoding="utf8")
     return BeautifulSoup(text, "html.parser")
 
 
@@ -121,6 +129,12 @@ def test_a_page_takes_the_drawing(tmp_path: Path) -> None:
     assert image.read_bytes() == base64.b64decode(DOT)
 
 
+def test_a_page_that_trains_takes_what_is_kept(tmp_path: Path) -> None:
+    kept = {"page": "book/training/loop", "drawings": "book/training/drawn"}
+    assert book(tmp_path / "1", **kept).select("figure#fig-a > svg")
+    assert not book(tmp_path / "2", code="draw(2)", **kept).select("svg.drawn")
+
+
 @pytest.mark.parametrize("change", [{"code": "draw(2)"}, {"weight": drawn.LIMIT // 4}])
 def test_a_stale_or_heavy_drawing_is_left(
     tmp_path: Path, change: dict[str, object]
@@ -128,6 +142,18 @@ def test_a_stale_or_heavy_drawing_is_left(
     page = book(tmp_path, **change)
     assert page.select("svg.drawn") == []
     assert page.select_one("figure img")["alt"] == "A <curve>."
+
+
+def test_what_trains_keeps_its_drawings() -> None:
+    folder = ROOT / drawn.TRAINING / "drawn"
+    wanted = {
+        cell["metadata"]["mystnb"]["figure"]["name"]
+        for path in folder.parent.glob("*.ipynb")
+        for cell in json.loads(path.read_text(encoding="utf8"))["cells"]
+        if "figure" in cell["metadata"].get("mystnb", {})
+    }
+    assert set(drawn.current(ROOT, folder)) == wanted, "run `make refresh`"
+    assert {path.stem for path in folder.glob("*.svg")} == wanted
 
 
 def test_examples_hold() -> None:
