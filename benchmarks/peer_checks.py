@@ -8,6 +8,7 @@ of the error that was raised, or "nan".
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -96,18 +97,24 @@ def oracle_of(
     curve: str, alpha: float | None, scores: Callable | None
 ) -> Callable[..., np.ndarray]:
     """The shares to fifty digits, rounded once."""
-    f, slope = oracle.curve(curve, alpha)
 
     def reference(x: np.ndarray, k: float) -> np.ndarray:
         x, temperature = scores(x) if scores else (x, 1.0)
-        found = oracle.solve(x, k, f, slope, temperature)
-        return np.array([float(v) for v in found.p])
+        return _solved(curve, alpha, tuple(map(float, x)), k, temperature)
 
     return reference
 
 
+@functools.cache
+def _solved(
+    curve: str, alpha: float | None, x: tuple, k: float, temperature: float
+) -> np.ndarray:
+    found = oracle.solve(x, k, *oracle.curve(curve, alpha), temperature)
+    return np.array([float(v) for v in found.p])
+
+
 def masks(shares: Shares, k: int) -> Answer:
-    """Largest error where scores are -inf: 0 there, and the rest as if they were gone."""
+    """Largest error beside scores of -inf: 0 there, the rest as if they were gone."""
     x = np.concatenate([POINT, [-np.inf, -np.inf]])[[0, 8, 1, 2, 3, 4, 9, 5, 6, 7]]
     kept = np.isfinite(x)
 

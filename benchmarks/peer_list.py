@@ -1,4 +1,4 @@
-"""The operators that `make peers` puts under oath: how each is called, what it promises.
+"""The operators that `make peers` puts under oath: how each is called.
 
 Every call takes scores along the last axis, a budget k and a factor t on the softness,
 and gives one share for each score. A package's own setting of softness is kept and
@@ -133,8 +133,8 @@ def _difftopk(method: str) -> Callable[[], Call]:
 
 def _network(package: str) -> Callable[[], Call]:
     def load() -> Call:
-        import difftopk
         import diffsort
+        import difftopk
 
         @functools.lru_cache(maxsize=4)
         def net(n: int, k: int, t: float) -> Any:
@@ -280,14 +280,15 @@ def _perturbed(package: str) -> Callable[[], Call]:
     return load
 
 
-CURVES = ("exp", "laplace", "sigmoid", "clip")
+# One solver serves all curves; on JAX two stand for them.
+CURVES = {"torch": ("exp", "laplace", "sigmoid", "clip"), "jax": ("laplace", "clip")}
 METHODS = ("neuralsort", "softsort", "ot")
 
 PEERS = (
     *(
         Peer("softtopk", f"soft_topk, {c}", f, _softtopk(f, c), curve=c, ours=True)
-        for f in ("torch", "jax")
-        for c in CURVES
+        for f, curves in CURVES.items()
+        for c in curves
     ),
     Peer("entmax", "budget_bisect", "torch", _budget_bisect, curve="clip"),
     Peer("cvxpylayers", "capped simplex", "torch", _cvxpylayers, curve="clip"),

@@ -2,23 +2,25 @@
 
 Each operator answers in processes of its own: first what it promises (float64, or
 float32 where a package takes no other; derivatives against differences of the judge),
-then, after all others, memory and time (float32, one thread).  Times are ratios to the
-framework's own softmax of the same scores: medians of paired rounds.
+then, after all others, memory and time (float32).  Times are the processor's, on one
+thread, so that a busy machine counts little, and ratios to the framework's own softmax
+of the same scores: medians of paired rounds.
 
-    python benchmarks/peers.py [--only NAME ...] [--skip-cost] [--output FILE]
+    python benchmarks/peers.py [--only NAME ...] [--skip STAGE] [--missing]
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.metadata
 import json
+import multiprocessing
 import os
 import platform
 import resource
 import statistics
-import subprocess
-import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Callable
@@ -26,18 +28,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import peer_checks as checks
 from peer_list import PEERS, Peer
 
 DATA = Path(__file__).with_name("peers.json")
 SHAPES = {"4096 x 128, k = 8": ((4096, 128), 8), "100000, k = 1000": ((100_000,), 1000)}
-ROUNDS = 7
-LIMIT = 4.0  # seconds for one call
+ROUNDS = 5
+LIMIT = 2.0  # seconds of the processor for one call
 MEMORY = 8 << 30  # bytes of data that a process may hold
-PATIENCE = {"answers": 400, "cost": 300}  # seconds for one process
+PATIENCE = {"answers": 900, "cost": 600}  # seconds for one process
 FIELDS = ("package", "name", "framework", "curve", "alpha", "returns", "only_one")
 FIELDS += ("random", "estimate", "ours")
+FORK = multiprocessing.get_context("fork")
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+Report = Callable[[dict[str, Any]], None]
 SMALL = ("bfloat16", "float16")
 
 
@@ -62,6 +66,9 @@ class Torch:
 
     def compiled(self, f: Callable, x: Any) -> Callable:
         return lambda: f(x)
+
+    def cached(self, call: Callable) -> Callable:
+        return call
 
     def quiet(self, f: Callable) -> Callable:
         def run(x: Any) -> Any:
@@ -114,6 +121,19 @@ class Jax:
         run = self.jax.jit(f).lower(x).compile()
         return lambda: run(x)
 
+    def cached(self, call: Callable) -> Callable:
+        """Compiled once a budget and softness; a loop alone would be at each call."""
+        known: dict[Any, Callable] = {}
+
+        def run(x: Any, k: Any, t: float) -> Any:
+            if isinstance(k, np.ndarray):
+                return call(x, k, t)
+            if (k, t) not in known:
+                known[k, t] = self.jax.jit(lambda x: call(x, k, t))
+            return known[k, t](x)
+
+        return run
+
     def quiet(self, f: Callable) -> Callable:
         return f
 
@@ -139,12 +159,13 @@ FRAMEWORKS = {"torch": Torch, "jax": Jax}
 # --- What it promises ----------------------------------------------------------------
 
 
-def answers(peer: Peer) -> dict[str, Any]:
+def answers(peer: Peer, report: Report) -> None:
     """All that needs no clock."""
     lib, call = FRAMEWORKS[peer.framework](wide=True), peer.load()
+    quick = lib.cached(call)
 
     def shares_in(dtype: str) -> checks.Shares:
-        return lambda x, k, t: lib.numpy(call(lib.array(x, dtype), k, t))
+        return lambda x, k, t: lib.numpy(quick(lib.array(x, dtype), k, t))
 
     k = 1 if peer.only_one else 2
     dtype = "float64"
@@ -162,7 +183,7 @@ def answers(peer: Peer) -> dict[str, Any]:
             found["k a row"] = checks.row_budgets(shares)
     found |= slopes(peer, lib, call, judge, shares, dtype)
     found["bits"] = {name: bits(lib, call, k, name, shares) for name in SMALL}
-    return found
+    report(found)
 
 
 def slopes(
@@ -192,6 +213,15 @@ def slopes(
         h = 2.0**-9 if dtype == "float64" or judge else 2.0**-4
         wanted = checks.derivatives(values, h)
         known = {n: checks.against(a, wanted[n]) for n, a in got.items()}
+        if not judge and not isinstance(known["second"], str):
+            # Values that an iteration found leave two differences little: or its own.
+            own = checks.directional(
+                lambda a: lib.numpy(lib.gradient(s)(lib.array(a, dtype))),
+                checks.POINT,
+                checks.DIRECTION,
+                h,
+            )
+            known["second"] = min(known["second"], checks.against(got["second"], own))
     batch = np.stack([checks.POINT, checks.POINT[::-1]])
     alone = np.stack([shares(row, k, 1.0) for row in batch])
     known["vmap"] = checks.against(
@@ -242,7 +272,7 @@ def bits(lib: Any, call: Callable, k: int, dtype: str, shares: Any) -> Any:
 # --- What it costs -------------------------------------------------------------------
 
 
-def cost(peer: Peer) -> dict[str, Any]:
+def cost(peer: Peer, report: Report) -> None:
     """Memory and time, forward and with backward, beside the framework's softmax."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     lib, call = FRAMEWORKS[peer.framework](wide=False), peer.load()
@@ -272,8 +302,7 @@ def cost(peer: Peer) -> dict[str, Any]:
                 found[f"softmax's memory, {way}"] = peak(lib, base)[0]
             slow = once[1] > LIMIT
             found[name] = "slow" if slow else ratio(lib, run, base)
-        print(json.dumps(found), flush=True)
-    return found
+            report(found)
 
 
 def _calls(lib: Any, f: Callable, shape: tuple[int, ...]) -> tuple[Callable, Callable]:
@@ -288,12 +317,21 @@ def _calls(lib: Any, f: Callable, shape: tuple[int, ...]) -> tuple[Callable, Cal
     return lib.quiet(f), lib.gradient(s)
 
 
+def keep(size: int) -> None:
+    """Have glibc give back what is freed at once only if it is larger than `size`."""
+    libc = ctypes.CDLL(None)
+    for setting in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+        libc.mallopt(setting, size)
+
+
 def peak(lib: Any, run: Callable) -> tuple[float, float]:
     """Bytes that one call adds to what the process holds, at most; and its seconds."""
+    keep(1 << 16)
+    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
-    before, start = _resident("VmRSS"), time.perf_counter()
+    before, start = _resident("VmRSS"), time.process_time()
     lib.wait(run())
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return _resident("VmHWM") - before, seconds
 
 
@@ -303,47 +341,61 @@ def _resident(field: str) -> int:
 
 
 def ratio(lib: Any, run: Callable, base: Callable) -> float:
-    """The median of the ratios of paired rounds, each of several calls of a short one."""
-    once = _time(lib, run, 1)
-    repeat = max(1, min(50, int(0.05 / once)))
-    often = max(10, min(200, int(0.05 / _time(lib, base, 3))))
-    rounds = ROUNDS if once < 0.5 else 5
-    pairs = [(_time(lib, run, repeat), _time(lib, base, often)) for _ in range(rounds)]
+    """The median of the ratios of paired rounds, each of several calls of a short."""
+    keep(32 << 20)  # as glibc itself would have come to do
+    repeat, often = (
+        max(1, min(100, int(0.03 / max(1e-6, _time(lib, f, 2))))) for f in (run, base)
+    )
+    pairs = [(_time(lib, run, repeat), _time(lib, base, often)) for _ in range(ROUNDS)]
     return statistics.median(a / b for a, b in pairs)
 
 
 def _time(lib: Any, run: Callable, repeat: int) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(repeat):
         lib.wait(run())
-    return (time.perf_counter() - start) / repeat
+    return (time.process_time() - start) / repeat
 
 
 # --- One process for each ------------------------------------------------------------
 
 
 def ask(peer: Peer, stage: str) -> dict[str, Any]:
-    """The last line that a process of its own prints."""
-    environment = os.environ | {
+    """What a process of its own reports, and how it ended if not by itself."""
+    with tempfile.NamedTemporaryFile("r") as file:
+        child = FORK.Process(target=_answer, args=(peer, stage, file.name))
+        child.start()
+        child.join(PATIENCE[stage])
+        slow = child.is_alive()
+        child.kill()
+        child.join()
+        text = file.read()
+    found = json.loads(text) if text else {}
+    if slow:
+        return found | {"ended": f"over {PATIENCE[stage]} s"}
+    return found | ({"ended": f"exit {child.exitcode}"} if child.exitcode else {})
+
+
+def _answer(peer: Peer, stage: str, file: str) -> None:
+    def report(found: dict[str, Any]) -> None:
+        Path(file).write_text(json.dumps(found))
+
+    {"answers": answers, "cost": cost}[stage](peer, report)
+
+
+def prepare(chosen: list[Peer]) -> None:
+    """What all processes share: one thread, and the oracle's answers."""
+    os.environ |= {
         "OMP_NUM_THREADS": "1",
-        "MALLOC_MMAP_THRESHOLD_": "65536",  # so that what is freed is given back
-        "MALLOC_TRIM_THRESHOLD_": "65536",
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false "
+        "intra_op_parallelism_threads=1",
     }
-    line = [sys.executable, __file__, "--one", peer.key, "--stage", stage]
-    try:
-        done = subprocess.run(
-            line, env=environment, capture_output=True, timeout=PATIENCE[stage]
-        )
-        text, why = done.stdout, f"ends with {done.returncode}"
-        if done.returncode:
-            print(done.stderr.decode()[-1500:], file=sys.stderr)
-    except subprocess.TimeoutExpired as stopped:
-        text, why = stopped.stdout or b"", f"over {PATIENCE[stage]} s"
-    lines = [w for w in text.decode().splitlines() if w.startswith("{")]
-    found = json.loads(lines[-1]) if lines else {}
-    return found if why == "ends with 0" else found | {"ended": why}
+    for peer in chosen:
+        if peer.curve:
+            judge = checks.oracle_of(peer.curve, peer.alpha, peer.scores)
+            for x, k in checks.grid(peer.only_one):
+                judge(x, k)
 
 
 def versions() -> dict[str, str]:
@@ -365,15 +417,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="parts of keys")
     parser.add_argument("--skip", choices=PATIENCE, help="leave out a stage")
     parser.add_argument("--output", type=Path, default=DATA)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--stage", choices=PATIENCE, help=argparse.SUPPRESS)
+    parser.add_argument("--missing", action="store_true", help="what was not asked")
     given = parser.parse_args()
-    if given.one:
-        peer = next(p for p in PEERS if p.key == given.one)
-        found = answers(peer) if given.stage == "answers" else cost(peer)
-        print(json.dumps(found), flush=True)
-        return
     chosen = [p for p in PEERS if not given.only or any(w in p.key for w in given.only)]
+    prepare(chosen if given.skip != "answers" else [])
     old = json.loads(given.output.read_text()) if given.output.exists() else {}
     data = {
         "versions": versions(),
@@ -386,7 +433,12 @@ def main() -> None:
     for stage in PATIENCE:
         if stage == given.skip:
             continue
-        for peer in chosen:
+        # PyTorch is slow to import: once, after JAX, which its children do not meet.
+        for peer in sorted(chosen, key=lambda p: p.framework):
+            if peer.framework == "torch":
+                importlib.import_module("torch")
+            if given.missing and stage in data["peers"].get(peer.key, {}):
+                continue
             found = ask(peer, stage) | ({"load": load()} if stage == "cost" else {})
             row = data["peers"].setdefault(peer.key, {})
             row |= {name: getattr(peer, name) for name in FIELDS}
