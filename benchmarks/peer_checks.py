@@ -113,8 +113,11 @@ def _solved(
     return np.array([float(v) for v in found.p])
 
 
-def masks(shares: Shares, k: int) -> Answer:
-    """Largest error beside scores of -inf: 0 there, the rest as if they were gone."""
+def masks(shares: Shares, k: int, random: bool = False) -> Answer:
+    """Largest error beside scores of -inf: 0 there, the rest as if they were gone.
+
+    A draw for fewer scores is another draw: of a random answer only the zeros count.
+    """
     x = np.concatenate([POINT, [-np.inf, -np.inf]])[[0, 8, 1, 2, 3, 4, 9, 5, 6, 7]]
     kept = np.isfinite(x)
 
@@ -122,6 +125,8 @@ def masks(shares: Shares, k: int) -> Answer:
         p = shares(x, k, 1.0)
         if not np.isfinite(p).all():
             return "nan"
+        if random:
+            return _largest(np.abs(p[~kept]))
         rest = shares(x[kept], k, 1.0)
         return max(_largest(np.abs(p[~kept])), _largest(np.abs(p[kept] - rest)))
 

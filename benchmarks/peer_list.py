@@ -93,7 +93,7 @@ def _entmax(function: str, **given: float) -> Callable[[], Call]:
 def _sparsemax() -> Call:
     from sparsemax import Sparsemax
 
-    return lambda x, k, t: Sparsemax(-1)(x / t)
+    return lambda x, k, t: _rows(Sparsemax(-1))(x / t)
 
 
 def _softtorch(method: str) -> Callable[[], Call]:

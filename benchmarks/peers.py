@@ -37,7 +37,7 @@ SHAPES = {"4096 x 128, k = 8": ((4096, 128), 8), "100000, k = 1000": ((100_000,)
 ROUNDS = 5
 LIMIT = 2.0  # seconds of the processor for one call
 MEMORY = 8 << 30  # bytes of data that a process may hold
-PATIENCE = {"answers": 120, "cost": 120}  # seconds of the processor for one process
+PATIENCE = {"answers": 120, "cost": 60}  # seconds of the processor for one process
 FIELDS = ("package", "name", "framework", "curve", "alpha", "returns", "only_one")
 FIELDS += ("random", "estimate", "ours")
 FORK = multiprocessing.get_context("fork")
@@ -94,10 +94,20 @@ class Torch:
         return self.torch.func.jvp(f, (x,), (v,))[1]
 
     def vmap(self, f: Callable, x: Any) -> Any:
-        return self.torch.func.vmap(f)(x)
+        return self.torch.func.vmap(f, randomness="same")(x)
 
     def wait(self, a: Any) -> None:
         pass
+
+
+class _Sized:
+    """A call that knows how many bytes it adds."""
+
+    def __init__(self, run: Callable, held: int) -> None:
+        self.run, self.held = run, held
+
+    def __call__(self) -> Any:
+        return self.run()
 
 
 class Jax:
@@ -120,7 +130,10 @@ class Jax:
 
     def compiled(self, f: Callable, x: Any) -> Callable:
         run = self.jax.jit(f).lower(x).compile()
-        return lambda: run(x)
+        known = run.memory_analysis()
+        # XLA knows beforehand what it will hold.
+        held = known.temp_size_in_bytes + known.output_size_in_bytes
+        return _Sized(lambda: run(x), held)
 
     def cached(self, call: Callable) -> Callable:
         """Compiled once a budget and softness; a loop alone would be at each call."""
@@ -179,7 +192,7 @@ def answers(peer: Peer, report: Report) -> None:
     report(found)
     if peer.returns == "shares":
         found["grid"] = checks.promises(shares, peer.only_one, judge)
-        found["mask"] = checks.masks(shares, k)
+        found["mask"] = checks.masks(shares, k, peer.random)
         if not peer.only_one:
             found["real k"] = checks.real_budget(shares)
             found["k a row"] = checks.row_budgets(shares)
@@ -231,7 +244,7 @@ def slopes(
     known["vmap"] = checks.against(
         checks.attempt(lambda: lib.numpy(lib.vmap(p, lib.array(batch, dtype)))), alone
     )
-    if peer.returns == "shares":
+    if peer.returns == "shares" and not peer.random:
         known["mask gradient"] = masked_gradient(lib, p, dtype)
     return known
 
@@ -336,7 +349,8 @@ def peak(lib: Any, run: Callable) -> tuple[float, float]:
     before, start = _resident("VmRSS"), time.process_time()
     lib.wait(run())
     seconds = time.process_time() - start
-    return _resident("VmHWM") - before, seconds
+    held = _resident("VmHWM") - before
+    return getattr(run, "held", held), seconds
 
 
 def _resident(field: str) -> int:
