@@ -9,12 +9,16 @@ JOBS   ?= 2
 # The frameworks and the packages that they are measured against have environments of
 # their own.  Where the index's torch brings CUDA, set TORCH_INDEX to the option of pip
 # that PyTorch's page on installing gives for the CPU.  DATA is installed without what
-# it depends on: only the tables that it holds are read.
+# it depends on: only the tables that it holds are read.  COMPILED is built against the
+# torch that is there, for the CPU alone (its build stops at an nvcc without a GPU), and
+# left out where that fails.
 FRAMEWORKS  := .venv-frameworks
 PEERS       := .venv-peers
-PEERS_PYTHON ?= $(or $(shell command -v python3.12),$(PYTHON))
+PEERS_PYTHON ?= $(or $(shell PYENV_VERSION=3.12 python3.12 -c 'import sys; print(sys.executable)' \
+  2>/dev/null),$(PYTHON))
 TORCH_INDEX ?=
 DATA        := islp==0.6.0
+COMPILED    := torchsort==0.1.10
 
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
 export OMP_NUM_THREADS := 1
@@ -23,7 +27,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env newest book live pdf site test frameworks lint browser bench bench-frameworks
-.PHONY: refresh serve clean
+.PHONY: peers refresh serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -88,7 +92,12 @@ $(PEERS)/.installed: requirements-frameworks.txt benchmarks/requirements-peers.t
 	@test -x $(PEERS)/bin/python || $(PEERS_PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  $(TORCH_INDEX) -r requirements-frameworks.txt -r benchmarks/requirements-peers.txt
+	-PATH=/usr/bin:/bin $(CURDIR)/$(PEERS)/bin/python -m pip install --quiet \
+	  --disable-pip-version-check --no-build-isolation $(COMPILED)
 	@touch $@
+
+peers: $(PEERS)/.installed ## every operator that does the same job on one grid, into benchmarks/peers.json
+	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/peers.py
 
 bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the peers
 	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py
