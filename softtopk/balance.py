@@ -161,10 +161,10 @@ def balanced_topk(
     Notes
     -----
     A round costs `soft_topk` of all rows and, for m rows and n columns,
-    :math:`O(mn\min(m,n))` for Newton's step; six to fifteen rounds for
-    temperatures from one to a tenth of the scores' deviation, more below.  Both budgets
-    are met to about 1e-14 there, and to some eps times the scores' range over the
-    temperature below.  Where they can only be met with some shares of exactly 0 or 1,
+    :math:`O(mn\min(m,n))` for Newton's step; the lower the temperature, the more
+    rounds.  Both budgets are met to 1e-13 for temperatures from one to a tenth of the
+    scores' deviation, and to some eps times the scores' range over the temperature
+    below.  Where they can only be met with some shares of exactly 0 or 1,
     thresholds run off and the last digits take more rounds.
 
     `linearize` has the derivative by the scores; a product costs O(mn), after
