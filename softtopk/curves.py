@@ -70,6 +70,10 @@ class Curve:
     noise : (float, float) or None
         Mean and standard deviation of the law with cdf 1 - f(-t), if known.  The
         solver then starts near the threshold.
+    bend : float
+        A c with :math:`f'\le\sqrt c\,\min(f,1-f)` and :math:`|f''|\le
+        c\min(f,1-f)`, if there is one: then a step that is short enough is the last,
+        without another look.
 
     Examples
     --------
@@ -92,6 +96,7 @@ class Curve:
     support: tuple[float, float] = (-math.inf, math.inf)
     needs_sum: bool = False
     noise: tuple[float, float] | None = None
+    bend: float = math.inf
 
     def value(self, t: ArrayLike) -> Array:
         """f(t)."""
@@ -226,6 +231,8 @@ class _Exp(Curve):
 
 class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
+
+    bend = 1.0
 
     def complement(self, t: Any) -> Array:
         _, t = floats(t, "t")
@@ -493,6 +500,7 @@ class _Reflected(Curve):
         self.support = (-high, -low)
         if base.noise is not None:
             self.noise = (-base.noise[0], base.noise[1])
+        self.bend = base.bend
 
     def value(self, t: Any) -> Array:
         return self._base.complement(-floats(t, "t")[1])
@@ -543,7 +551,7 @@ class _Affine(Curve):
         self.name = f"{base.name}({c:g} t + {s:g})"
         low, high = base.support
         self.support = ((low - s) / c, (high - s) / c)
-        self.needs_sum = base.needs_sum
+        self.needs_sum, self.bend = base.needs_sum, base.bend * c * c
         if base.noise is not None:
             self.noise = ((base.noise[0] + s) / c, base.noise[1] / c)
 

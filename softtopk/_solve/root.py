@@ -210,11 +210,13 @@ def advance(
     floor = eps / 16 * scale if _ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
-    found, _ = decide(narrow(search, excess), excess, proposal, count)
-    size = abs(found.t - t) / xp.minimum(scale, few / W)
+    found, halve = decide(narrow(search, excess), excess, proposal, count)
+    move = abs(found.t - t)
+    size = move / xp.minimum(scale, few / W)
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
-    done = done | (excess == 0) | rounding
-    t = xp.where(done, t, found.t)
+    settled = (excess == 0) | rounding
+    t = xp.where(done | settled, t, found.t)
+    done = done | settled | ~halve & (curve.bend * move * move <= 2 * eps)
     b, rest = rebase(a, t, tau)
     shift = t - rest
     slack = 2 * eps * abs(shift)  # for the rounding of a shift that is long

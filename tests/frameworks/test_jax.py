@@ -30,11 +30,29 @@ def test_forward_inside_forward_is_right():
     assert abs(jax.jacfwd(jax.jacfwd(f))(x) - jax.hessian(f)(x)).max() < 1e-15
 
 
-@pytest.mark.parametrize("curve", ["exp", "laplace", "sigmoid", "clip"])
-def test_six_passes_are_enough_for_normal_rows(curve, monkeypatch):
-    """Counted row by row: a row that has ended is not evaluated any more."""
+MEAN_PASSES = {
+    "exp": 4.9,
+    "laplace": 4.6,
+    "sigmoid": 5.2,
+    "clip": 5.7,
+    "triangular": 7.5,
+    "entmax(1.5)": 7.4,
+}
+
+
+def test_six_passes_are_enough_for_normal_rows(capsys):
+    found = {name: passes(name) for name in MEAN_PASSES}
+    with capsys.disabled():
+        print("\n" + ", ".join(f"{name} {mean:.2f}" for name, mean in found.items()))
+    assert all(found[name] <= most for name, most in MEAN_PASSES.items())
+    assert np.mean(list(found.values())) <= 6
+
+
+def passes(name):
+    """Their mean over rows of 400; a row that has ended is not evaluated any more."""
     x = np.random.default_rng(9).standard_normal((300, 400))
-    counts, curve = [], core.curves.resolve(curve)
+    curves, counts = core.curves, []
+    curve = curves.entmax(1.5) if "entmax" in name else curves.resolve(name)
     for k in (1.0, 8.0, 40.0, 200.5):
         budget = root.Budget(
             np.full(300, int(k)), np.full(300, k - int(k)), np.full(300, 400)
@@ -49,7 +67,7 @@ def test_six_passes_are_enough_for_normal_rows(curve, monkeypatch):
                 row = root.sums(curve, root.distances(x, 1.0, at.anchor, at.search.t))
                 at = root.advance(curve, budget, 1.0, row, at, count)
         counts.append(passes.mean())
-    assert np.mean(counts) <= 6, counts
+    return np.mean(counts)
 
 
 def test_scores_over_eight_devices_travel_as_sums_alone():

@@ -211,6 +211,27 @@ def test_the_dual_of_exp():
     np.testing.assert_allclose(EXP.reflected().value(t), expected, atol=EPS)
 
 
+@pytest.mark.parametrize(
+    "curve",
+    [LAPLACE, SIGMOID, LAPLACE.scaled(3), SIGMOID.reflected().shifted(2).scaled(0.5)],
+    ids=repr,
+)
+def test_the_bend_bounds_slope_and_curvature(curve):
+    t = np.linspace(-40, 40, 200_001)
+    f, q = curve.value(t), curve.complement(t)
+    slope, step = curve.slope(t), t[1] - t[0]
+    least, c = np.minimum(f, q), curve.bend
+    assert np.all(slope <= math.sqrt(c) * least * (1 + 1e-12))
+    between = np.maximum(least[1:], least[:-1])
+    assert np.all(abs(np.diff(slope)) <= c * between * step * (1 + 1e-12) + 1e-15)
+    assert (slope / least).max() > 0.99 * math.sqrt(c)
+
+
+@pytest.mark.parametrize("curve", [EXP, CLIP, entmax(1.5), CLIP.scaled(2)], ids=repr)
+def test_a_curve_whose_slope_jumps_has_no_bend(curve):
+    assert curve.bend == math.inf
+
+
 def test_defaults_of_a_user_curve():
     bare = Bare()
     p = np.array([0.0, 1e-9, 0.2, 0.5, 0.9, 1.0])
