@@ -201,7 +201,8 @@ def balanced_topk(
         def product(t: Array) -> Array:
             given = zip(fits, view.apart(t), strict=True)
             with np.errstate(all="ignore"):
-                return view.together([fit.rest(G) / tau for fit, G in given])
+                left = [fit.rest(fit.W * G)[0] for fit, G in given]
+                return view.together([one / tau for one in left])
 
         return Linearization(value, rows, product, product)
 

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 
 from . import curves as curves
+from ._frameworks import balance as _balance
 from ._frameworks import losses as _losses
 from ._frameworks import operators as _operators
 from ._frameworks import selection
@@ -59,7 +60,7 @@ class _Jax:
     sin, sqrt, where, bool_ = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
     broadcast_shapes = jnp.broadcast_shapes
-    broadcast_to, softmax = jnp.broadcast_to, jax.nn.softmax
+    broadcast_to, softmax, linalg = jnp.broadcast_to, jax.nn.softmax, jnp.linalg
     detach = staticmethod(jax.lax.stop_gradient)
 
     @staticmethod
@@ -114,6 +115,10 @@ class _Jax:
         return jnp.arange(start, stop, dtype=like.dtype)
 
     @staticmethod
+    def eye(n: int, like: Any) -> Any:
+        return jnp.eye(n, dtype=like.dtype)
+
+    @staticmethod
     def places(n: int, like: Any) -> Any:
         return jnp.arange(n)
 
@@ -158,6 +163,13 @@ class _Jax:
         return _jitted(curve, plain, x, whole, part, tau)
 
     @staticmethod
+    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if call.look:  # nothing is traced
+            u = _Jax.numbers(_balance.on_numpy(call, x, k, c, tau), x)
+            return _balance.shares(call.curve, u)
+        return _balanced(call, x, k, c, tau)[0]
+
+    @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         return _attach(
             jax.lax.stop_gradient(value),
@@ -187,6 +199,19 @@ def _select_rule(
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
+    u = _balance.solved(call, x, k, c, tau)
+    return _balance.shares(call.curve, u), u
+
+
+@_balance_at.defjvp
+def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    p, u = _balance_at(call, *primals)
+    return (p, u), _balance.push(call.curve, (u, primals[3]), *tangents)
+
+
+_balanced = jax.jit(_balance_at, static_argnums=0)
 _jitted = jax.jit(_select, static_argnums=(0, 1))
 
 
@@ -220,6 +245,7 @@ log_partition = _own(_operators.log_partition)
 soft_permutation = _own(_sorting.soft_permutation)
 soft_sort = _own(_sorting.soft_sort)
 soft_rank = _own(_sorting.soft_rank)
+balanced_topk = _own(_balance.balanced_topk)
 potential = _own(_losses.potential)
 cross_entropy = _own(_losses.cross_entropy)
 am_softmax_loss = _own(_losses.am_softmax_loss)
@@ -229,4 +255,9 @@ sparsemax_loss = _own(_losses.sparsemax_loss)
 top_k_loss = _own(_losses.top_k_loss)
 stop_gradient_loss = _own(_losses.stop_gradient_loss)
 
-__all__ = [*_operators.__all__, *_sorting.__all__, *_losses.__all__]
+__all__ = [
+    *_operators.__all__,
+    *_sorting.__all__,
+    *_balance.__all__,
+    *_losses.__all__,
+]

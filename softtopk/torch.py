@@ -23,6 +23,7 @@ from torch.autograd import Function
 from torch.distributed.tensor import DTensor, Replicate
 
 from . import curves as curves
+from ._frameworks import balance as _balance
 from ._frameworks import losses as _losses
 from ._frameworks import operators as _operators
 from ._frameworks import selection
@@ -61,7 +62,7 @@ class _Torch:
     )
     remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
     sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
-    bool_, broadcast_to = torch.bool, torch.broadcast_to
+    bool_, broadcast_to, linalg = torch.bool, torch.broadcast_to, torch.linalg
     broadcast_shapes = torch.broadcast_shapes
 
     @staticmethod
@@ -150,6 +151,10 @@ class _Torch:
         return torch.arange(start, stop, dtype=like.dtype, device=like.device)
 
     @staticmethod
+    def eye(n: int, like: Any) -> Any:
+        return torch.eye(n, dtype=like.dtype, device=like.device)
+
+    @staticmethod
     def places(n: int, like: Any) -> Any:
         return torch.arange(n, device=like.device)
 
@@ -193,6 +198,13 @@ class _Torch:
         _one_forward_mode()
         call = _Call(curve, _Torch.looks(x, check), x.device.type == "cpu")
         return _EagerSelect.apply(call, x, whole, part, tau)
+
+    @staticmethod
+    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return _Balance.apply(call, x, k, c, tau)[0]
+        _one_forward_mode()
+        return _EagerBalance.apply(call, x, k, c, tau)[0]
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -391,6 +403,48 @@ class _EagerAttach(_Attach):
         return change
 
 
+class _Balance(Function):
+    """Scores, budgets and tau to shares and distances."""
+
+    @staticmethod
+    def forward(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
+        if call.look:
+            given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
+            u = _Torch.numbers(_balance.on_numpy(call, *given), x)
+        else:
+            u = _balance.solved(call, x, k, c, tau)
+        return _balance.shares(call.curve, u), u
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.curve = inputs[0].curve
+        ctx.save_for_backward(output[1], inputs[4])
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, gu: Any) -> tuple[Any, ...]:
+        return None, *_balance.pull(ctx.curve, ctx.saved_tensors, gp, gu)
+
+    @staticmethod
+    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+        x, k, c, tau = _batched(info, places[1:], given)
+        (tau,) = _as_rows_of(x[..., 0, 0], [tau])
+        kind = _Balance if torch.compiler.is_compiling() else _EagerBalance
+        return kind.apply(call, x, k, c, tau), (0, 0)
+
+
+class _EagerBalance(_Balance):
+    """Also in forward mode."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Balance.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(output[1], inputs[4])
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, Any]:
+        return _balance.push(ctx.curve, ctx.saved_tensors, *tangents)
+
+
 _own = functools.partial(_operators.adopt, _Torch, __name__, dim=True)
 
 soft_topk = _own(_operators.soft_topk)
@@ -406,6 +460,7 @@ log_partition = _own(_operators.log_partition)
 soft_permutation = _own(_sorting.soft_permutation)
 soft_sort = _own(_sorting.soft_sort)
 soft_rank = _own(_sorting.soft_rank)
+balanced_topk = _own(_balance.balanced_topk)
 potential = _own(_losses.potential)
 cross_entropy = _own(_losses.cross_entropy)
 am_softmax_loss = _own(_losses.am_softmax_loss)
@@ -499,6 +554,7 @@ class Entmax(_Module):
 __all__ = [
     *_operators.__all__,
     *_sorting.__all__,
+    *_balance.__all__,
     *_losses.__all__,
     "Entmax",
     "GradTopK",

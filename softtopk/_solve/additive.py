@@ -40,15 +40,17 @@ class Additive:
         scaled = (y / self.root)[..., None]
         return self.xp.linalg.solve(self.matrix, scaled)[..., 0] / self.root
 
-    def fit(self, G: Any) -> tuple[Any, Any]:
-        """a and b."""
-        mean = (self.W * G).sum(-1) / self.rows
-        b = self.reduced((self.W * (G - mean[..., None])).sum(-2))
-        return mean - (self.W @ b[..., None])[..., 0] / self.rows, b
+    def rest(self, g: Any, rows: Any = 0, columns: Any = 0) -> tuple[Any, Any, Any]:
+        """g - W (a + b) with these sums, and a and b, for g = W G the fit's.
 
-    def rest(self, G: Any) -> Any:
-        """W (G - a - b), from what a second fit leaves of the first one's rounding."""
+        What a second fit finds is the rounding of the first.
+        """
+        a, b = 0, 0
         for _ in range(2):
-            a, b = self.fit(G)
-            G = G - a[..., None] - b[..., None, :]
-        return self.W * G
+            mean = (g.sum(-1) - rows) / self.rows
+            left = g - self.W * mean[..., None]
+            more = self.reduced(left.sum(-2) - columns)
+            mean = mean - (self.W @ more[..., None])[..., 0] / self.rows
+            g = g - self.W * (mean[..., None] + more[..., None, :])
+            a, b = a + mean, b + more
+        return g, a, b
