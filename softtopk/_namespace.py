@@ -42,7 +42,7 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
 
     NumPy's where takes as long for one number as a pass over a short row.
     """
-    if isinstance(condition, np.bool_ | bool):
+    if isinstance(condition, (np.bool_, bool)):
         return yes if condition else no
     return namespace(condition).where(condition, yes, no)
 

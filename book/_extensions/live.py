@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from claims.checks import code_cells
-from docutils import nodes
 from IPython.lib import pretty
 from sphinx.application import Sphinx
 
@@ -107,8 +106,7 @@ def _offer(
     cells = [cell.astext() for cell in code_cells(doctree)]
     if not cells:
         return
-    code = [block.astext() for block in doctree.findall(nodes.literal_block)]
-    found = sorted({name for text in code for name in _imports(text)})
+    found = sorted({name for text in cells for name in _imports(text)})
     app.add_css_file(STYLE)
     app.add_js_file(SCRIPT, defer="defer", **{"data-needs": ", ".join(found)})
 

@@ -133,10 +133,10 @@ class _Block:
         """t of the rows counted from their anchors; p gets the shares."""
         d = self._distances()
         t, settled = self._start(d)
-        sums = _Sums(self.scheme, self.scheme.prepare(d))
+        sums = _Sums(self.scheme, self.scheme.prepare(d), self.k)
         if not self.single or not settled:
             few = self._narrow(sums) if self.single and self.n > _ALONE else sums
-            t = _search(few, self.k, t, self._bracket, settled)
+            t = _search(few, t, self._bracket, settled)
         sums.select(t)
         return t
 
@@ -180,7 +180,7 @@ class _Block:
         if not self.one or (not self.zero and _FEW * self.k > self.n):
             return sums
         if not self.zero:
-            return _Sums(scheme, v[v > 1], (0, *sums(np.float64(0))[1:]))
+            return _Sums(scheme, v[v > 1], self.k, (0, *sums(np.float64(0))[1:]))
         reach = 1.25 * (high - low)  # more than the width, for rounding
         above, below = self._ends()
         above, below = above + reach, below - reach
@@ -189,7 +189,7 @@ class _Block:
             return sums
         one = scheme.moments(np.full(1, above, v.dtype), scheme.place(below - low))
         fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
-        return _Sums(scheme, v[near], fixed)
+        return _Sums(scheme, v[near], self.k, fixed)
 
     def _from_sample(self) -> Any:
         """`_anchored` for a long row of scores that lie near each other, else None.
@@ -213,9 +213,9 @@ class _Block:
         if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
             return None
         t = scheme.start(sample, budget, scheme.place(np.float64(-scheme.curve.centre)))
-        t = _search(_Sums(scheme, scheme.prepare(sample.copy())), budget, t, None)
-        sums = _Sums(scheme, scheme.prepare(self._distances()))
-        t = _search(sums, k, t, None)
+        t = _search(_Sums(scheme, scheme.prepare(sample.copy()), budget), t)
+        sums = _Sums(scheme, scheme.prepare(self._distances()), k)
+        t = _search(sums, t)
         offset, width = scheme.offset(t), high - low
         if not abs(offset) <= min(math.log(n), 1 + width):
             return None
@@ -275,7 +275,7 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
     return upper, lower
 
 
-def _search(sums: _Sums, k: Any, t: Any, bracket: Any, done: Any = False) -> Any:
+def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
     """The t of every row of a block, or of one, from where to start.
 
     Without `bracket`, a function, t is NaN where one is needed.
@@ -285,8 +285,8 @@ def _search(sums: _Sums, k: Any, t: Any, bracket: Any, done: Any = False) -> Any
     at = root.Search(t, -np.inf, np.inf)
     for count in range(root.LIMIT):
         moments = sums(at.t)
-        excess, step = sums.scheme.advance(at.t, k, moments)
-        last = sums.last(at.t, step, k, moments)
+        excess, step = sums.scheme.advance(at.t, sums.k, moments)
+        last = sums.last(at.t, step, moments)
         if single and last:
             return step
         at = root.narrow(at, excess)
@@ -312,7 +312,8 @@ def _search(sums: _Sums, k: Any, t: Any, bracket: Any, done: Any = False) -> Any
             if done.all():
                 break
             # Rows that are done would only cost time.
-            row, k, sums = row[~done], k[~done], _Sums(sums.scheme, sums.v[~done])
+            row = row[~done]
+            sums = _Sums(sums.scheme, sums.v[~done], sums.k[~done])
             at = root.Search(*(field[~done] for field in at))
             done = done[~done]
     return found
@@ -324,8 +325,9 @@ class _Sums:
     A long row comes in parts for the cache.
     """
 
-    def __init__(self, scheme: Scheme, v: Array, *fixed: Any) -> None:
-        self.scheme, self.v, self.fixed = scheme, v, fixed
+    def __init__(self, scheme: Scheme, v: Array, k: Any, *fixed: Any) -> None:
+        self.scheme, self.v, self.k, self.fixed = scheme, v, k, fixed
+        self.unit = choose(k < 1, k, 1.0)
         step = _BLOCK // v.itemsize
         cut = v.ndim == 1 and v.size > step
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
@@ -343,7 +345,7 @@ class _Sums:
         for part in self.parts:
             self.scheme.select(part, t)
 
-    def last(self, t: Any, step: Any, k: Any, moments: Moments) -> Any:
+    def last(self, t: Any, step: Any, moments: Moments) -> Any:
         """Whether a step is the last: it is small, or exact and passes no entry.
 
         A small step that passes a jump of the slope is not the last: a slope that is
@@ -351,9 +353,9 @@ class _Sums:
         step that leads to a much smaller number would be felt there.
         """
         scheme, move, W = self.scheme, abs(step - t), moments[3]
-        unit = choose(k < 1, k, 1.0)
+        unit = self.unit
         if scheme.edge:  # else W is at most k
-            unit = np.minimum(unit, k / W)
+            unit = np.minimum(unit, self.k / W)
         size = scheme.tiny * (unit + abs(t))
         sure = ask = move <= size
         if scheme.exact and not (scheme.light and self.v.ndim > 1):

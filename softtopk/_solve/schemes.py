@@ -57,14 +57,14 @@ class Scheme:
     def __init__(self, curve: Curve, size: int, dtype: Any) -> None:
         self.curve = curve
         self.tiny = self.tolerance[dtype == np.float32]
-        self._room = np.empty(size, dtype), np.empty(size, dtype)
+        self._memory = np.empty((2, size), dtype)
+        self._room = tuple(self._memory)
 
-    def room(self, part: Array) -> tuple[Array, Array]:
+    def room(self, part: Array) -> tuple[Array, ...]:
         """Two arrays like part; they cost less than new ones."""
-        first, second = self._room
-        return first[: part.size].reshape(part.shape), second[: part.size].reshape(
-            part.shape
-        )
+        if self._room[0].shape != part.shape:
+            self._room = tuple(self._memory[:, : part.size].reshape(2, *part.shape))
+        return self._room
 
     def anchor(self, upper: Any, lower: Any) -> Any:
         """A number near the threshold, from the scores before and after the gap."""

@@ -45,6 +45,15 @@ def settle(page: Page) -> None:
     page.evaluate("async () => { await document.fonts.ready }")
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what the tests of running cells measured."""
+    reports = terminalreporter.stats.get("passed", [])
+    took = [value for r in reports for key, value in r.user_properties if key == "took"]
+    if took:
+        terminalreporter.section("times")
+        terminalreporter.write_line("\n".join(sorted(took)))
+
+
 class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
         """Say nothing."""

@@ -123,14 +123,15 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
     d = rng.normal(size=50).astype(dtype)
     scheme = scheme_of(curve)(curve, d.size, dtype)
     v = scheme.prepare(d.copy())
-    sums, part = _Sums(scheme, v), _Sums(scheme, v[:20])
+    sums, part = _Sums(scheme, v, 7.0), _Sums(scheme, v[:20], 7.0)
     counts = set()
     for offset in np.linspace(-2, 2, 9):
         t = scheme.place(np.float64(offset))
         with np.errstate(divide="ignore"):  # the solver ignores it as well
             whole, some = sums(t), part(t)
             count = sums.count(t)
-            narrowed = _Sums(scheme, part.v, np.subtract(whole, some, dtype=np.float64))
+            rest = np.subtract(whole, some, dtype=np.float64)
+            narrowed = _Sums(scheme, part.v, 7.0, rest)
             assert narrowed.count(t) == narrowed(t)[0] == count == whole[0]
         counts.add(float(count))
     assert len(counts) > 3
