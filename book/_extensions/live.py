@@ -108,7 +108,7 @@ def _offer(
         return
     found = sorted({name for text in cells for name in _imports(text)})
     app.add_css_file(STYLE)
-    app.add_js_file(SCRIPT, defer="defer", **{"data-needs": ", ".join(found)})
+    app.add_js_file(SCRIPT, defer="defer", **{"data-needs": " and ".join(found)})
 
 
 def _imports(text: str) -> list[str]:

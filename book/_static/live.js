@@ -481,7 +481,7 @@
   const row = document.querySelector(".fold-switch");
   if (own.dataset.needs) {
     const needs = own.dataset.needs;
-    const words = `The cells of this page need ${needs}, which does not run in a browser: download the notebook to run them.`;
+    const words = `The cells of this page need ${needs}, which no browser runs: download the notebook to run them.`;
     row.append(make("p", { className: "live-needs", textContent: words }));
     return;
   }
