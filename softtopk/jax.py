@@ -147,6 +147,11 @@ class _Jax:
         return check
 
     @staticmethod
+    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
+        """Whether `select` takes numbers for budget and temperature."""
+        return False
+
+    @staticmethod
     def loop(going: Any, step: Any, state: Any) -> Any:
         like = functools.partial(jax.tree.map, jnp.asarray)
         return jax.lax.while_loop(

@@ -18,8 +18,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import torch
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 from torch.distributed.tensor import DTensor, Replicate
 
 from . import curves as curves
@@ -34,6 +35,9 @@ from ._solve.schemes import scheme_of
 
 _PASSES = 4
 """Passes between two looks at an accelerator, each of which waits for it."""
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors that are numbers in memory."""
 
 
 def _whole(out: Any) -> Any:
@@ -97,7 +101,7 @@ class _Torch:
 
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
-        return x.to(dtype)
+        return x if x.dtype == dtype else x.to(dtype)
 
     @staticmethod
     def is_array(value: Any) -> Any:
@@ -114,6 +118,8 @@ class _Torch:
     @staticmethod
     def floating(x: Any, name: str) -> tuple[Any, Any]:
         """The scores in the type to calculate with, and the type of the results."""
+        if x.dtype in (torch.float32, torch.float64):
+            return x, x.dtype
         if x.dtype.is_complex:
             raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
         if not x.dtype.is_floating_point:
@@ -195,8 +201,11 @@ class _Torch:
     ) -> Any:
         if torch.compiler.is_compiling():
             return _Select.apply(curve, x, whole, part, tau)
+        numbers = not isinstance(tau, torch.Tensor)
+        if numbers or (not tau.ndim and _Torch.is_quick(x, curve, check)):
+            return _QuickSelect.apply(curve, x, whole, part, tau)
         _one_forward_mode()
-        call = _Call(curve, _Torch.looks(x, check), x.device.type == "cpu")
+        call = _Call(curve, _Torch.looks(x, check))
         return _EagerSelect.apply(call, x, whole, part, tau)
 
     @staticmethod
@@ -205,6 +214,13 @@ class _Torch:
             return _Balance.apply(call, x, k, c, tau)[0]
         _one_forward_mode()
         return _EagerBalance.apply(call, x, k, c, tau)[0]
+
+    @staticmethod
+    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
+        """Whether NumPy may have the values: `select` takes numbers for k and tau."""
+        if torch.compiler.is_compiling() or type(x) not in _PLAIN or not x.is_cpu:
+            return False
+        return scheme_of(curve) is not None and bool(_Torch.looks(x, check))
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -286,27 +302,17 @@ class _Select(Function):
 class _Call:
     """A curve, whether to look at values, and whether a look found no special row."""
 
-    def __init__(self, curve: Any, look: bool, on_cpu: bool) -> None:
+    def __init__(self, curve: Any, look: bool) -> None:
         self.curve, self.look, self.plain = curve, look, False
-        self.quick = on_cpu and scheme_of(curve) is not None
 
 
 class _EagerSelect(_Select):
-    """With a look at the values, NumPy's quick search on the CPU, and forward mode.
-
-    torch.compile traces neither.
-    """
+    """With a look at the values, and forward mode; torch.compile traces neither."""
 
     @staticmethod
     def forward(
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        if call.look and type(x) is torch.Tensor and call.quick and not tau.ndim:
-            found, call.plain = selection.on_numpy(
-                call.curve, x.numpy(), whole.numpy(), part.numpy(), float(tau)
-            )
-            p, a, t = map(torch.from_numpy, found)
-            return p, a, t
         k = selection.budget(x, whole, part)
         if call.look:
             call.plain = verify(_Torch, x, k, tau)
@@ -327,6 +333,67 @@ class _EagerSelect(_Select):
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
         dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
         return dp, None, dt
+
+
+class _QuickSelect(Function):
+    """Tensors on the CPU that nothing traces or maps, by what is quick on NumPy.
+
+    It has no `setup_context`: binding its arguments takes as long as a search.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        whole, part = (
+            v.numpy(force=True) if isinstance(v, torch.Tensor) else v
+            for v in (whole, part)
+        )
+        rows = x.numpy(force=True)
+        found, ctx.plain = selection.on_numpy(curve, rows, whole, part, float(tau))
+        p, a, t = map(torch.from_numpy, found)
+        ctx.curve = curve
+        ctx.mark_non_differentiable(a)
+        ctx.set_materialize_grads(False)
+        at = x, a, t, _Torch.numbers(tau, x)
+        ctx.save_for_backward(*at)
+        ctx.save_for_forward(*at)
+        return p, a, t
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        at, (_, by_x, _, by_k, by_tau) = ctx.saved_tensors, ctx.needs_input_grad
+        found = None
+        if _is_last(gp, gt):
+            values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
+            found = selection.pull_on_numpy(ctx.curve, by_tau, *values)
+        if found is None:
+            found = selection.pull(ctx.curve, at, ctx.plain, gp, gt)
+        asked = zip(found, (by_x, by_k, by_tau), strict=True)
+        gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
+        return None, gx, None, gk, gtau
+
+    jvp = _EagerSelect.jvp
+
+
+def _tensor(value: Any) -> Any:
+    """An array or a number of NumPy as a tensor."""
+    if isinstance(value, np.ndarray | np.generic):
+        return torch.from_numpy(np.asarray(value))
+    return value
+
+
+def _is_last(*grads: Any) -> bool:
+    """Whether a gradient is numbers alone: nothing records, traces or maps it."""
+    given = [g for g in grads if g is not None]
+    batched = torch._C._functorch.is_legacy_batchedtensor
+    return bool(given) and not (
+        torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or forward_ad._current_level >= 0
+        or torch._C._functorch.maybe_current_level()
+        or any(type(g) is not torch.Tensor or batched(g) for g in given)
+    )
 
 
 def _batched(info: Any, places: Any, given: Any) -> list[Any]:

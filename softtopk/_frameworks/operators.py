@@ -365,8 +365,10 @@ def _selected(
     where: Any,
     check: Any,
 ) -> tuple[Rows, tuple[Any, Any, Any]]:
-    rows = as_rows(xp, x, k, temperature, axis, where)
-    found = xp.select(resolve(curve), rows.x, rows.whole, rows.part, rows.tau, check)
+    curve = resolve(curve)
+    numbers = xp.is_quick(x, curve, check)
+    rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
+    found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check)
     return rows, found
 
 

@@ -65,8 +65,12 @@ def as_rows(
     axis: Any,
     where: Any,
     name: str = "x",
+    numbers: bool = False,
 ) -> Rows:
-    """Check types and shapes, which need no look at the values."""
+    """Check types and shapes, which need no look at the values.
+
+    With `numbers` a budget and a temperature that are numbers stay what they are.
+    """
     x = xp.asarray(x)
     x, dtype = xp.floating(x, name)
     axes = _axes(axis, x.ndim, name)
@@ -81,6 +85,8 @@ def as_rows(
             raise TypeError(f"where must be boolean, got {mask.dtype}")
         x = xp.where(_fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
     x = flat(xp, x, axes)
+    if numbers and type(k) in (int, float) and _fits(xp, temperature, x):
+        return Rows(x, k, 0.0, temperature, axes, sizes, dtype)
     batch = tuple(x.shape[:-1])
     whole, part = split(xp, k, x)
     if whole.ndim:
@@ -132,19 +138,27 @@ def split(xp: Any, k: Any, x: Any) -> tuple[Any, Any]:
 def _temperature(xp: Any, temperature: Any, x: Any) -> Any:
     if xp.is_array(temperature):
         return xp.astype(xp.replicate(temperature, x), x.dtype)
-    tiny = float(xp.finfo(x.dtype).tiny)
-    if type(temperature) in (int, float) and tiny <= temperature <= 1 / tiny:
+    if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
     value = np.asarray(temperature)
     if value.dtype.kind not in "iuf":
         raise TypeError(f"temperature must be a real number, got {temperature!r}")
     if not np.all((value > 0) & (value < np.inf)):
         raise ValueError(f"temperature must be finite and above 0, got {temperature}")
+    tiny = float(xp.finfo(x.dtype).tiny)
     if not np.all((value >= tiny) & (value <= 1 / tiny)):
         raise ValueError(
             f"temperature must lie in the range of {x.dtype}, got {temperature}"
         )
     return xp.numbers(value, x)
+
+
+def _fits(xp: Any, temperature: Any, x: Any) -> bool:
+    """Whether a temperature is a number in the range of the scores' type."""
+    if type(temperature) not in (int, float):
+        return False
+    tiny = float(xp.finfo(x.dtype).tiny)
+    return tiny <= temperature <= 1 / tiny
 
 
 def _axes(axis: Any, ndim: int, name: str) -> tuple[int, ...]:

@@ -21,10 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import namespace
-from .._rows import Rows, check_budget, count_finite
-from .._solve import root
+from .._rows import Rows, check_budget, check_temperature, count_finite, divide, row_dot
+from .._solve import Solution, root
 from .._solve import solve as quickly
-from ..curves import Curve
+from .._solve.entmax import entmax_shares
+from ..curves import CLIP, Curve
+
+_SHORT, _FEW = 512, 1 << 13
+"""Rows up to this length are sorted for entmax; it pays for so many entries."""
 
 
 def budget(x: Any, whole: Any, part: Any) -> root.Budget:
@@ -70,19 +74,38 @@ def on_numpy(
 ) -> tuple[tuple[Any, Any, Any], bool]:
     """`solved` by what is quick on NumPy, and whether the rows are plain.
 
-    Raises as the core does.
+    The budget is one for all or has one a row.  Raises as the core does.
     """
     batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
-    k = (whole + part.astype(np.float64)).reshape(-1)
-    n = count_finite(flat, "x")
+    n, k = count_finite(flat, "x"), np.empty(batch)
+    k[...] = whole + part
+    k = k.reshape(-1)
     check_budget(k, n, "x")
+    check_temperature(tau)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
     with np.errstate(all="ignore"):
-        found = quickly(curve, rows, tau)
-    plain = n.min(initial=flat.shape[1]) == flat.shape[1]
-    plain = bool(plain and np.isfinite(found.offset).all())
+        found = _quickly(curve, rows, tau)
+    plain = np.count_nonzero(n == x.shape[-1]) == n.size
+    plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
     return (found.p.reshape(x.shape), a, t), plain
+
+
+def _quickly(curve: Curve, rows: Rows, tau: float) -> Solution:
+    """The core's solution, by that of entmax where k = 1 and it is quicker."""
+    b = 1.0 if curve is CLIP else getattr(curve, "b", 0)
+    few = rows.x.shape[1] > _SHORT or rows.x.size <= _FEW
+    if b not in (0.5, 1) or not few or np.count_nonzero(rows.k == 1) < rows.k.size:
+        return quickly(curve, rows, tau)
+    p, m = entmax_shares(rows.x, b, tau)
+    top = np.maximum.reduce(rows.x, axis=-1, dtype=np.float64)
+    found = Solution(p, top, -curve.support[0] - m**b / b)
+    alone = m >= 1
+    if np.count_nonzero(alone):  # the threshold is one of many
+        some = Rows(rows.x[alone], rows.k[alone], rows.finite[alone], *rows[3:])
+        rest = quickly(curve, some, tau)
+        p[alone], found.anchor[alone], found.offset[alone] = rest
+    return found
 
 
 class View(NamedTuple):
@@ -175,3 +198,35 @@ def pull(
     gx = gx / (tau[..., None] if tau.ndim else tau)
     gtau = -xp.sum(gx * d, axis=-1)
     return gx, gk, gtau if tau.ndim else gtau.sum()
+
+
+def pull_on_numpy(
+    curve: Curve, by_tau: bool, x: Any, a: Any, t: Any, tau: Any, gp: Any, gt: Any
+) -> tuple[Any, Any, Any] | None:
+    """`pull` of a named curve at one temperature, in fewer operations.
+
+    None if a row needs the logarithms of its slopes.
+    """
+    a, t, tau = a[..., None], t[..., None], float(tau)
+    with np.errstate(all="ignore"):
+        u = divide(x - a, tau)
+        u -= t
+        w = curve.slope(u)
+        W = w.sum(axis=-1)
+        inverse = 1 / W
+        steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
+        if np.count_nonzero(steep) < steep.size:
+            flat = _ends(curve) & (W == 0)  # no logarithm of a slope is finite
+            if np.count_nonzero(steep | flat) < steep.size:
+                return None
+            inverse = np.where(flat, 0, inverse)
+        mean = 0 * inverse if gp is None else row_dot(w, gp) * inverse
+        gk = mean if gt is None else mean - gt * inverse
+        gx = divide(w * ((0 if gp is None else gp) - gk[..., None]), tau)
+        gtau = -np.where(gx != 0, gx * (u + t), 0).sum() if by_tau else None
+    return gx, gk, gtau
+
+
+def _ends(curve: Curve) -> bool:
+    """Whether the curve reaches 0 and 1."""
+    return all(map(math.isfinite, curve.support))

@@ -1,5 +1,6 @@
 """What only PyTorch has: gradcheck, torch.compile, torch.func, modules, DTensor."""
 
+import functools
 import subprocess
 import sys
 import textwrap
@@ -7,9 +8,11 @@ import textwrap
 import numpy as np
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import softtopk.torch as stk
 from softtopk import curves
+from softtopk._frameworks import selection
 
 
 def scores(*shape, seed=0, dtype=torch.double):
@@ -102,13 +105,123 @@ def test_modules_train_their_budget():
         assert torch.nn.Sequential(module)(x).shape == other.shape
 
 
-def test_the_search_over_tensors_is_that_of_numpy():
-    """Eager tensors on the CPU take NumPy's quick sums, unless nobody looks."""
-    x = scores(50, 80) * 3
-    for curve in ("exp", "laplace", "sigmoid", "clip", "triangular"):
-        quick = stk.soft_topk(x, 7.5, curve, temperature=0.3)
-        sums = stk.soft_topk(x, 7.5, curve, temperature=0.3, check=False)
-        assert (quick - sums).abs().max() < 2e-15
+NAMED = ["exp", "laplace", "sigmoid", "clip", "triangular", 1.25, 1.5, 2.0]
+
+
+def curve_of(name):
+    return curves.entmax(name) if isinstance(name, float) else name
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """How often a search and a derivative are NumPy's."""
+    counts = {"on_numpy": 0, "pull_on_numpy": 0}
+
+    def counted(name):
+        inner = getattr(selection, name)
+
+        def outer(*args):
+            out = inner(*args)
+            counts[name] += out is not None
+            return out
+
+        monkeypatch.setattr(selection, name, outer)
+
+    for name in counts:
+        counted(name)
+    return counts
+
+
+def rows_of_every_kind():
+    """Scores and budgets: near and far, -inf, ties and, last, a plateau."""
+    x = scores(6, 12)
+    x[2], x[3, 4:], x[4], x[5] = 9 * x[2], -torch.inf, 0.5, 40 * x[5]
+    k = torch.tensor([1.0, 3.5, 4, 2.25, 6, 4], dtype=torch.double)
+    return x, k
+
+
+@pytest.mark.parametrize("operator", [stk.soft_topk, stk.threshold])
+@pytest.mark.parametrize("name", NAMED)
+def test_eager_values_and_gradients_are_numpys_and_those_of_the_sums(
+    operator, name, quick
+):
+    """NumPy's, unless nobody looks or the gradient is to be differentiated again."""
+    curve, (x, k) = curve_of(name), rows_of_every_kind()
+    if operator is stk.threshold:  # which has no derivative on a plateau
+        x, k = x[:-1], k[:-1]
+    close = functools.partial(torch.testing.assert_close, rtol=1e-13, atol=4e-15)
+    tau = torch.tensor(0.7, dtype=torch.double)
+    for given in [(x, k, tau), (x, 1, 0.7), (x[0], 2.5, 2), (3 * x, 1.0, 1)]:
+        given = [
+            v.clone().requires_grad_() if isinstance(v, torch.Tensor) else v
+            for v in given
+        ]
+
+        def f(look=None, given=given):
+            x, k, tau = given
+            return operator(x, k, curve, temperature=tau, check=look)
+
+        own, by = f(), [v for v in given if isinstance(v, torch.Tensor)]
+        g = torch.cos(torch.arange(own.numel(), dtype=own.dtype)).reshape(own.shape)
+        first = torch.autograd.grad(own, by, g)
+        assert quick == {"on_numpy": 1, "pull_on_numpy": 1}
+        again = torch.autograd.grad(f(), by, g, create_graph=True)
+        assert quick == {"on_numpy": 2, "pull_on_numpy": 1}
+        sums = f(False)
+        close(own, sums)
+        close(first, again)
+        close(first, torch.autograd.grad(sums, by, g))
+        assert quick == {"on_numpy": 2, "pull_on_numpy": 1}
+        quick.update(on_numpy=0, pull_on_numpy=0)
+
+
+def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
+    for x in (
+        torch.nn.Parameter(scores(3, 8)),
+        scores(3, 8).bfloat16().requires_grad_(),
+    ):
+        stk.sparsemax(x).square().sum().backward()
+        assert x.grad.dtype == x.dtype and x.grad.abs().max() > 0.01
+    assert quick == {"on_numpy": 2, "pull_on_numpy": 2}
+
+
+def test_slopes_that_underflow_are_left_to_their_logarithms(quick):
+    x = torch.tensor([[2000.0, 0.0, -3000.0], [1.0, 0.0, 0.5]], requires_grad=True)
+    k = torch.ones(2, requires_grad=True)
+    stk.soft_topk(x, k, "laplace").sum().backward()
+    assert quick == {"on_numpy": 1, "pull_on_numpy": 0}
+    assert torch.allclose(k.grad, torch.ones(2), rtol=0, atol=1e-6)
+
+
+def test_a_gradient_that_is_mapped_or_pushed_forward_is_not_numpys(quick):
+    x, v, G = scores(6), scores(6, seed=1), scores(4, 6, seed=2)
+    x.requires_grad_()
+    hessian = torch.func.hessian(lambda x: (stk.soft_topk(x, 2) * v).sum())(x)
+    p = stk.soft_topk(x, 2)
+
+    def vjp(g):
+        return torch.autograd.grad(p, x, g, retain_graph=True)[0]
+
+    rows = torch.stack([vjp(g) for g in G])
+    assert quick == {"on_numpy": 1, "pull_on_numpy": 4}
+    close = functools.partial(torch.testing.assert_close, rtol=0, atol=1e-15)
+    close(torch.func.vmap(vjp)(G), rows)
+    close(
+        torch.autograd.grad(p, x, G, retain_graph=True, is_grads_batched=True)[0], rows
+    )
+    assert quick == {"on_numpy": 1, "pull_on_numpy": 4}
+    with forward_ad.dual_level():
+        moving = forward_ad.make_dual(x, G[0])
+        loss = (stk.soft_topk(moving, 2) * v).sum()
+        pushed = forward_ad.unpack_dual(torch.autograd.grad(loss, moving)[0]).tangent
+    close(pushed, hessian @ G[0])
+    assert quick == {"on_numpy": 2, "pull_on_numpy": 4}
+
+
+def test_a_temperature_out_of_range_raises_whatever_it_is():
+    for tau in (0.0, -1.0, torch.inf, torch.nan):
+        with pytest.raises(ValueError, match="temperature must be finite"):
+            stk.soft_topk(scores(5), 2, temperature=torch.tensor(tau))
 
 
 def test_a_divided_axis_needs_one_sum_over_the_devices_a_sum(tmp_path):
