@@ -47,6 +47,14 @@ def _whole(out: Any) -> Any:
     return out
 
 
+class _Linalg:
+    """`solve` without a look at the matrix, which would wait for an accelerator."""
+
+    @staticmethod
+    def solve(A: Any, b: Any) -> Any:
+        return torch.linalg.solve_ex(A, b)[0]
+
+
 class _Torch:
     """What the operators ask of an array library."""
 
@@ -66,8 +74,8 @@ class _Torch:
     )
     remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
     sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
-    bool_, broadcast_to, linalg = torch.bool, torch.broadcast_to, torch.linalg
-    broadcast_shapes = torch.broadcast_shapes
+    bool_, broadcast_to = torch.bool, torch.broadcast_to
+    broadcast_shapes, linalg = torch.broadcast_shapes, _Linalg
 
     @staticmethod
     def sum(x: Any, axis: int = -1) -> Any:
@@ -246,7 +254,7 @@ def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
 
     start, form = tree.tree_flatten(state)
     start = [
-        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
+        v.clone() if isinstance(v, torch.Tensor) else torch.full((), v) for v in start
     ]
 
     def body(*flat: Any) -> tuple[Any, ...]:

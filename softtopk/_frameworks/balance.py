@@ -97,7 +97,8 @@ def balanced_topk(
     :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
     """
     axes = _check_axes(axes)
-    limit = int(real_number(rounds, "rounds", least=1))
+    simple = type(rounds) is int and rounds >= 1  # what a compiler can follow
+    limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
     flat = as_rows(xp, S, 1, temperature, axes, where, "S")
     call = Call(resolve(curve), limit, bool(xp.looks(flat.x, check)))
     batch, (low, high) = tuple(flat.x.shape[:-1]), flat.sizes
@@ -289,9 +290,9 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
             for rows, columns in left(x)
         )
         x = xp.where(empty, -math.inf, xp.where(full, math.inf, x))
-        return x, (empty | full).any()
+        return x, ~(empty | full).any()
 
-    x, _ = loop(lambda x, again: again, step, (x, xp.isfinite(x).any()))
+    x, _ = loop(lambda x, done: ~done, step, (x, ~xp.isfinite(x).any()))
     rests, spare = left(x)
     fits = [(b >= -least).all(-1) for b in (*rests, *spare)]
     fits = ((fits[0] & fits[1]) & (fits[2] & fits[3]))[..., None]

@@ -11,11 +11,12 @@ with the sums of the rows and of the columns of W on the diagonals.  Without a t
 matrix has the eigenvalues :math:`1-\sigma^2`, with the singular values of
 :math:`D_r^{-1/2}WD_c^{-1/2}`.  For each connected part of the graph one is 0, for what
 may move from a to b: neither the fit nor the rest depends on it, and a diagonal raised
-by 4 eps settles it.  Derived in *training/balance*.
+by more than the rounding of sums of m terms settles it.  Derived in *training/balance*.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._namespace import namespace
@@ -32,7 +33,7 @@ class Additive:
         self.root = xp.sqrt(xp.where(columns > 0, columns, 1))
         A = W / xp.sqrt(self.rows)[..., None] / self.root[..., None, :]
         one = xp.eye(W.shape[-1], like=W)
-        raised = 1 + 4 * xp.finfo(W.dtype).eps
+        raised = 1 + 4 * math.sqrt(W.shape[-2]) * xp.finfo(W.dtype).eps
         self.matrix = raised * one - A.swapaxes(-1, -2) @ A
 
     def reduced(self, y: Any) -> Any:
