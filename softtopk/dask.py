@@ -33,8 +33,11 @@ from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]
 
-_PART = 1 << 16
-"""Entries of a chunk that are calculated with at a time."""
+_PART = 1 << 13
+"""Entries of a chunk that are calculated with at a time.
+
+A worker under a nanny gives memory above 64 KiB back at once, and asks for it anew.
+"""
 
 
 def soft_topk(
@@ -87,13 +90,14 @@ def soft_topk(
     kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
 
     def shares(x: Array, block_info: Any = None) -> Array:
-        out = np.empty(x.shape, kind)
+        rows = x.reshape(-1, x.shape[-1])
+        out = np.empty(rows.shape, kind)
         anchor, offset = _of_block(block_info, a, t)
-        for part, u in _parts(x, anchor, offset, tau):
+        for place, u in _parts(rows, anchor, offset, tau):
             inner = np.where(np.isfinite(u), u, 0)
-            ends = (u == math.inf) & (x[..., part] > -math.inf)
-            out[..., part] = np.where(np.isfinite(u), curve.value(inner), ends)
-        return out
+            ends = (u == math.inf) & (rows[place] > -math.inf)
+            out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
+        return out.reshape(x.shape)
 
     p = da.map_blocks(shares, rows, dtype=kind, meta=np.empty((0,) * rows.ndim, kind))
     return da.moveaxis(p, -1, axis)
@@ -194,61 +198,86 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
 
 def _moments(x: Any) -> tuple[Array, root.Moments]:
     """Finite entries of each row, and their moments, from those of the chunks."""
-    part = _gathered(x, _chunk_moments)
-    n, bad, top, least, mean, square = np.moveaxis(part, -1, 0)
+    row = _merged(_gathered(x, _chunk_moments))
+    n, bad, top, least, mean, square = np.moveaxis(row, -1, 0)
     if bad.any():
         raise ValueError("x must be finite or -inf wherever it takes part")
+    top, least = (np.where(n > 0, end, 0) for end in (top, least))
+    return n.astype(np.int64), root.Moments(top, least, mean, np.sqrt(square))
+
+
+def _merged(parts: Array) -> Array:
+    """(..., parts, 6) to (..., 6): the moments of a row from those of its parts."""
+    n, bad, top, least, mean, square = np.moveaxis(parts, -1, 0)
     count = n.sum(axis=-1)
-    total = np.maximum(count, 1)[..., None]
-    middle = (mean * (n / total)).sum(axis=-1)
+    share = n / np.maximum(count, 1)[..., None]
+    middle = (mean * share).sum(axis=-1)
     away = mean - middle[..., None]
-    spread = ((square + n * away * away) / total).sum(axis=-1)
-    top = np.where(count > 0, top.max(axis=-1), 0)
-    least = np.where(count > 0, least.min(axis=-1), 0)
-    moments = root.Moments(top, least, middle, np.sqrt(spread))
-    return count.astype(np.int64), moments
+    spread = ((square + away * away) * share).sum(axis=-1)
+    ends = top.max(axis=-1), least.min(axis=-1)
+    return np.stack([count, bad.sum(axis=-1), *ends, middle, spread], axis=-1)
 
 
 def _chunk_moments(x: Array) -> Array:
-    """(..., n) to (..., 6): count, bad entries, extremes, mean, squares about it."""
-    x = x.astype(np.float64)
+    """(R, n) to (R, 6): count, bad entries, extremes, mean, mean square about it."""
+    parts = np.empty((len(x), -(-x.shape[1] // _PART), 6))
+    for rows, columns in _places(x):
+        some = x[rows, columns].astype(np.float64)
+        parts[rows, columns.start // _PART] = _part_moments(some)
+    return _merged(parts)
+
+
+def _part_moments(x: Array) -> Array:
+    """`_chunk_moments` at once."""
     finite = np.isfinite(x)
     n = finite.sum(axis=-1)
     top = np.where(finite, x, -math.inf).max(axis=-1)
     least = np.where(finite, x, math.inf).min(axis=-1)
-    mean = np.where(finite, x, 0).sum(axis=-1) / np.maximum(n, 1)
+    some = np.maximum(n, 1)
+    mean = np.where(finite, x, 0).sum(axis=-1) / some
     d = np.where(finite, x - mean[..., None], 0)
     bad = (~finite & (x != -math.inf)).sum(axis=-1)
-    return np.stack([n, bad, top, least, mean, np.vecdot(d, d)], axis=-1)
+    return np.stack([n, bad, top, least, mean, np.vecdot(d, d) / some], axis=-1)
 
 
 def _sums(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
-    """(..., n) to (..., 5): the sums of a chunk."""
-    total: Any = 0
-    for _, u in _parts(x, a, t, tau):
-        total = total + np.stack(root.sums(curve, u), axis=-1)
-    return np.asarray(total)
+    """(R, n) to (R, 5): the sums of a chunk."""
+    total = np.zeros((len(x), 5))
+    for (rows, _), u in _parts(x, a, t, tau):
+        total[rows] += np.stack(root.sums(curve, u), axis=-1)
+    return total
 
 
 def _gap(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
-    """(..., n) to (..., 3): how many scores are above, the least of them, the next."""
-    u = next(u for _, u in _parts(x, a, t, tau, x.shape[-1]))
-    above = u > curve.centre
-    least = np.where(above, x, math.inf).min(axis=-1)
-    most = np.where(above, -math.inf, x).max(axis=-1)
-    return np.stack([above.sum(axis=-1), least, most], axis=-1)
+    """(R, n) to (R, 3): how many scores are above, the least of them, the next."""
+    m, least, most = np.zeros(len(x)), *np.full((2, len(x)), [[math.inf], [-math.inf]])
+    for place, u in _parts(x, a, t, tau):
+        above, rows = u > curve.centre, place[0]
+        m[rows] += above.sum(axis=-1)
+        high = np.where(above, x[place], math.inf).min(axis=-1)
+        low = np.where(above, -math.inf, x[place]).max(axis=-1)
+        least[rows] = np.minimum(least[rows], high)
+        most[rows] = np.maximum(most[rows], low)
+    return np.stack([m, least, most], axis=-1)
 
 
 def _parts(
-    x: Array, a: Array, t: Array, tau: float, most: int = 0
-) -> Iterator[tuple[slice, Array]]:
+    x: Array, a: Array, t: Array, tau: float
+) -> Iterator[tuple[tuple[slice, slice], Array]]:
     """A chunk's distances, some at a time: its memory stays near that of the chunk."""
-    n = x.shape[-1]
-    size = most or max(1, _PART // max(1, math.prod(x.shape[:-1])))
-    for i in range(0, n, size):
-        part = slice(i, min(i + size, n))
+    for rows, columns in _places(x):
+        some = x[rows, columns].astype(np.float64)
         with np.errstate(all="ignore"):
-            yield part, root.distances(x[..., part].astype(np.float64), tau, a, t)
+            yield (rows, columns), root.distances(some, tau, a[rows], t[rows])
+
+
+def _places(x: Array) -> Iterator[tuple[slice, slice]]:
+    """Some rows of a chunk, or a part of a long one."""
+    R, n = x.shape
+    height, width = max(1, _PART // n), min(n, _PART)
+    for i in range(0, R, height):
+        for j in range(0, n, width):
+            yield slice(i, i + height), slice(j, j + width)
 
 
 def _of_block(block_info: Any, *columns: Array) -> list[Array]:
@@ -258,7 +287,7 @@ def _of_block(block_info: Any, *columns: Array) -> list[Array]:
     candidate for the task, and chunks would move there.
     """
     place = tuple(slice(*ends) for ends in block_info[0]["array-location"][:-1])
-    return [column[place] for column in columns]
+    return [column[place].reshape(-1) for column in columns]
 
 
 def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
@@ -268,7 +297,9 @@ def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
 
     def measured(x: Array, block_info: Any = None) -> Array:
         with np.errstate(all="ignore"):
-            return measure(x, *_of_block(block_info, *columns), *rest)[..., None, :]
+            rows = x.reshape(-1, x.shape[-1])
+            found = measure(rows, *_of_block(block_info, *columns), *rest)
+        return found.reshape(*x.shape[:-1], 1, size)
 
     size = {"_chunk_moments": 6, "_sums": 5, "_gap": 3}[measure.__name__]
     chunks = (*x.chunks[:-1], (1,) * len(x.chunks[-1]), (size,))

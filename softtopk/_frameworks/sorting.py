@@ -74,11 +74,12 @@ def soft_sort(
         part hold -inf.
     """
     rows, count, p = _nested(xp, x, None, curve, temperature, axis, where, check)
-    top = xp.detach(xp.max(rows.x, axis=-1))[..., None]
+    half = rows.x / 2  # the difference of two is always finite
+    top = xp.detach(xp.max(half, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
-    away = xp.where(xp.isfinite(rows.x), rows.x - top, 0)
+    away = xp.where(xp.isfinite(half), half - top, 0)
     # Every row of P sums to 1.
-    value = top + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1)
+    value = 2 * (top + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
     taken = xp.places(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
 

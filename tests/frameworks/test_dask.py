@@ -1,6 +1,7 @@
 """The selection on Dask: against the core, lazy, and without any chunk moving."""
 
 import os
+import tracemalloc
 
 import dask
 import dask.array as da
@@ -39,6 +40,52 @@ def test_other_axes_masks_and_types():
     assert p.dtype == np.float32 and p.chunks == rows.chunks
     exact = core.soft_topk(x, 3, axis=0, where=mask)
     assert abs(p.compute() - exact).max() < 4e-7
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=str)
+def test_a_chunk_is_calculated_with_in_parts(curve):
+    """Long rows in parts of their own, and many rows that end within one."""
+    rng = np.random.default_rng(1)
+    for shape in ((2, 20_001), (3, 10_000, 5)):
+        x = rng.standard_normal(shape) * 2 + 5
+        x[0, ..., : shape[-1] // 2], x[1] = -np.inf, x[1] * 1e3
+        rows = da.from_array(x, chunks=(2, *shape[1:]))
+        for tau in (0.7, 1e-4):
+            found = stk.soft_topk(rows, 2, curve, temperature=tau).compute()
+            exact = core.soft_topk(x, 2, curve, temperature=tau)
+            assert abs(found - exact).max() < 1e-15
+
+
+def test_moments_are_those_of_all_parts():
+    x = np.random.default_rng(3).standard_normal((3, 40_000))
+    x[1, 10_000:], x[2] = -np.inf, np.linspace(0, 50, 40_000)
+    n, found = stk._moments(da.from_array(x, chunks=(2, 20_000)))
+    assert n.tolist() == [40_000, 10_000, 40_000]
+    for i in range(3):
+        row = x[i, : n[i]]
+        exact = row.max(), row.min(), row.mean(), row.std()
+        assert np.allclose([m[i] for m in found], exact, rtol=1e-14, atol=1e-15)
+
+
+def test_the_gap_of_a_plateau_is_found_over_all_parts():
+    x = np.where(np.arange(40_000) % 4, 0.0, 7.0)
+    rows = da.from_array(x, chunks=20_000)
+    assert stk.threshold(rows, 10_000, "clip") == core.threshold(x, 10_000, "clip") == 3
+
+
+def test_the_memory_of_a_round_is_that_of_its_parts():
+    x = np.random.default_rng(2).standard_normal((1, 2_000_000), dtype=np.float32)
+    at, clip = np.zeros(1), core.curves.CLIP
+    for measure in (
+        lambda: stk._chunk_moments(x),
+        lambda: stk._sums(x, at, at, clip, 1.0),
+        lambda: stk._gap(x, at, at, clip, 1.0),
+    ):
+        tracemalloc.start()
+        measure()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < x.nbytes / 8
 
 
 def test_bad_input_raises():

@@ -67,6 +67,13 @@ def test_a_permutation_is_doubly_stochastic_and_has_its_first_places(lib):
             lib.ops.soft_permutation(lib.array(X), bad)
 
 
+def test_a_permutation_has_no_negative_share(lib):
+    """Shares that grow with the budget may fall in rounding, however small they are."""
+    x = np.random.default_rng(0).standard_normal((40, 12)) * 30
+    P = lib.numpy(lib.ops.soft_permutation(lib.array(x), curve="exp", temperature=0.05))
+    assert P.min() == 0
+
+
 @each
 def test_axes_temperatures_and_rows_out_of_range(lib, name):
     core, own = getattr(stk, name), getattr(lib.ops, name)
@@ -92,3 +99,11 @@ def test_a_sort_keeps_what_a_common_offset_leaves(lib):
     x = np.array([3.0, 1.0, 0.0, -2.0])
     value = lib.numpy(lib.ops.soft_sort(lib.array(x + 2.0**30)))
     assert abs(value - 2.0**30 - stk.soft_sort(x)).max() < 4e-7
+
+
+def test_scores_whose_difference_is_beyond_all_numbers_are_sorted(lib):
+    x = np.array([-1e308, 1e308])
+    for tau in (1.0, 1e307):
+        value = lib.numpy(lib.ops.soft_sort(lib.array(x), temperature=tau))
+        exact = stk.soft_sort(x, temperature=tau)
+        assert abs(value / exact - 1).max() < 4 * EPS
