@@ -206,14 +206,17 @@ def _select_rule(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
-    u = _balance.solved(call, x, k, c, tau)
+    with jax.default_matmul_precision("highest"):
+        u = _balance.solved(call, x, k, c, tau)
     return _balance.shares(call.curve, u), u
 
 
 @_balance_at.defjvp
 def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     p, u = _balance_at(call, *primals)
-    return (p, u), _balance.push(call.curve, (u, primals[3]), *tangents)
+    dS, dk, dc, dtau = tangents
+    with jax.default_matmul_precision("highest"):
+        return (p, u), _balance.push(call.curve, dS, dk, dc, dtau, u, primals[3])
 
 
 _balanced = jax.jit(_balance_at, static_argnums=0)

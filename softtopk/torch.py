@@ -254,7 +254,7 @@ def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
 
     start, form = tree.tree_flatten(state)
     start = [
-        v.clone() if isinstance(v, torch.Tensor) else torch.full((), v) for v in start
+        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
     ]
 
     def body(*flat: Any) -> tuple[Any, ...]:
@@ -478,6 +478,12 @@ class _EagerAttach(_Attach):
         return change
 
 
+def _exact(f: Any, *args: Any) -> Any:
+    """Without autocast, which would take 16 bits for products of matrices."""
+    with torch.autocast(args[-1].device.type, enabled=False):
+        return f(*args)
+
+
 class _Balance(Function):
     """Scores, budgets and tau to shares and distances."""
 
@@ -487,7 +493,7 @@ class _Balance(Function):
             given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
             u = _Torch.numbers(_balance.on_numpy(call, *given), x)
         else:
-            u = _balance.solved(call, x, k, c, tau)
+            u = _exact(_balance.solved, call, x, k, c, tau)
         return _balance.shares(call.curve, u), u
 
     @staticmethod
@@ -497,7 +503,7 @@ class _Balance(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, gu: Any) -> tuple[Any, ...]:
-        return None, *_balance.pull(ctx.curve, ctx.saved_tensors, gp, gu)
+        return None, *_exact(_balance.pull, ctx.curve, gp, gu, *ctx.saved_tensors)
 
     @staticmethod
     def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
@@ -517,7 +523,13 @@ class _EagerBalance(_Balance):
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, Any]:
-        return _balance.push(ctx.curve, ctx.saved_tensors, *tangents)
+        u, tau = ctx.saved_tensors
+        likes = (u, u[..., 0], u[..., 0, :], tau)
+        moves = [
+            torch.zeros_like(v) if dv is None else dv
+            for v, dv in zip(likes, tangents, strict=True)
+        ]
+        return _exact(_balance.push, ctx.curve, *moves, u, tau)
 
 
 _own = functools.partial(_operators.adopt, _Torch, __name__, dim=True)

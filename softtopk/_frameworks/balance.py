@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import loop, namespace
-from .._rows import real_number, real_numbers
+from .._rows import check_temperature, count_finite, real_number, real_numbers
 from .._solve import root
 from .._solve.additive import Additive
 from ..balance import _balance, _check_axes, _problem
@@ -61,7 +61,8 @@ def balanced_topk(
         Scores, finite or -inf: a matrix for every index of the axes that `axes` does
         not name.  Those of 16 bits are calculated with in float32.
     k : number or array
-        What the shares of a row sum to; it broadcasts to one for each row, ``(..., m)``.
+        What the shares of a row sum to; it broadcasts to one for each row,
+        ``(..., m)``.
     columns : array, optional
         What the shares of a column sum to, likewise ``(..., n)``; with the same total
         as `k`, to which it is scaled beyond rounding.  By default equal loads.
@@ -135,7 +136,7 @@ def _budgets(xp: Any, given: Any, shape: tuple[int, ...], name: str, like: Any) 
     if xp.is_array(given):
         if not xp.is_real(given):
             raise TypeError(f"{name} must hold real numbers, got {given.dtype}")
-        values = xp.astype(xp.replicate(given, like), like.dtype)
+        values = xp.astype(given, like.dtype)
     else:
         number = type(given) in (int, float)  # what a compiler can follow
         values = xp.numbers(given if number else real_numbers(given, name), like)
@@ -159,11 +160,14 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u by the core's search, which raises and warns."""
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
     c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
+    x = np.asarray(x, np.float64)
+    count_finite(x.reshape(-1, x.shape[-1]), "S")
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
-        scores = np.asarray(x[i], np.float64)
-        one = _problem(scores, k[i], c[i], call.names)
-        at = _balance(call.curve, one, float(tau[i]), call.limit, call.names)
+        one = _problem(x[i], k[i], c[i], call.names)
+        at = _balance(
+            call.curve, one, check_temperature(tau[i]), call.limit, call.names
+        )
         with np.errstate(all="ignore"):
             free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
         free = np.where(np.isfinite(one.x), free, -np.inf)
@@ -180,92 +184,111 @@ class _Thresholds(NamedTuple):
     off: Any  # what the columns have too much
     size: Any  # that in all, or inf
 
-    def where(self, better: Any, other: _Thresholds) -> _Thresholds:
+    def or_(self, other: _Thresholds, better: Any) -> _Thresholds:
         """The other where it is better, matrix by matrix."""
         pairs = zip(self, other, strict=True)
         return _Thresholds(*(_choose(better, b, a) for a, b in pairs))
 
 
-def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
-    """u of matrices (..., m, n), m >= n; NaN where budgets are not met.
+class _Search(NamedTuple):
+    """Matrices (..., m, n), -inf where a share is known, and what they have to meet."""
 
-    A round holds the columns at their budgets, then the rows, and takes a part of
-    Newton's step from there where that is of use: the alternation alone would arrive.
-    """
-    xp, eps = namespace(x), namespace(x).finfo(x.dtype).eps
-    tau = xp.broadcast_to(tau, x.shape[:-2])
-    fits = _least(-x) > -math.inf
-    fits = fits & (tau > 0) & (tau < math.inf)
-    tau = xp.where(fits, tau, 1)
-    x, k, c = _forced(x, k, c)
-    free = xp.isfinite(x)
-    y = xp.where(free, x, -math.inf)
-    span = -_least(-y) - _least(xp.where(free, x, math.inf))
-    span = xp.clip(span / tau, 0, None)
-    goal = eps * (32 + span)
-    counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
+    curve: Curve
+    limit: int
+    x: Any
+    k: Any
+    c: Any
+    tau: Any
+    counts: tuple[Any, Any]
+    goal: Any
 
-    def hold(z: Any, budget: Any, count: Any, heat: Any) -> tuple[Any, Any, Any]:
+    def hold(self, z: Any, k: Any, count: Any, heat: Any) -> tuple[Any, Any, Any]:
         """Shares, thresholds and distances of rows at their budgets."""
-        t, whole = (tau * heat)[..., None] + 0 * budget, xp.floor(budget)
-        given = root.Budget(xp.integers(whole, x), budget - whole, count)
-        p, a, offset = selection.solved(call.curve, z, given, t, False)
-        level = xp.where(xp.isfinite(offset), a + t * offset, 0)
-        return p, level, root.distances(z, t, a, offset)
+        xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
+        whole = xp.floor(k)
+        budget = root.Budget(xp.integers(whole, z), k - whole, count)
+        p, a, t = selection.solved(self.curve, z, budget, tau, False)
+        return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
-    def rows(beta: Any, heat: Any) -> _Thresholds:
-        p, alpha, u = hold(y - beta[..., None, :], k, counts[0], heat)
-        off = xp.sum(p, axis=-2) - c
+    def rows(self, beta: Any, heat: Any) -> _Thresholds:
+        xp, z = namespace(beta), self.x - beta[..., None, :]
+        p, alpha, u = self.hold(z, self.k, self.counts[0], heat)
+        off = xp.sum(p, axis=-2) - self.c
         size = xp.sum(abs(off), axis=-1)
         size = xp.where(size == size, size, math.inf)
         return _Thresholds(alpha, beta, u, off, size)
 
-    def errors(at: _Thresholds) -> Any:
-        """The largest error of a column, as a share of its budget."""
-        return xp.max(abs(at.off) / xp.where(c > 0, c, math.inf), axis=-1)
+    def alternate(self, alpha: Any, heat: Any) -> _Thresholds:
+        """The columns at their budgets, then the rows."""
+        z = (self.x - alpha[..., None]).swapaxes(-1, -2)
+        _, beta, _ = self.hold(z, self.c, self.counts[1], heat)
+        return self.rows(beta, heat)
 
-    def newton(turn: _Thresholds, heat: Any, done: Any) -> _Thresholds:
-        """A step of Newton's as in the core: the errors shrink, or the dual does."""
-        step = (tau * heat)[..., None] * Additive(_slopes(call.curve, turn.u)).reduced(
-            turn.off
-        )
-        longest = xp.max(abs(step), axis=-1) / (_STRIDE * tau * heat)
+    def newton(self, start: _Thresholds, heat: Any, done: Any) -> _Thresholds:
+        """A step of Newton's of a length at which the errors shrink, or the dual."""
+        xp, tau = namespace(heat), self.tau * heat
+        step = Additive(_slopes(self.curve, start.u)).reduced(start.off)
+        longest = xp.max(abs(step), axis=-1) / _STRIDE
+        step, zero = tau[..., None] * step, 0 * tau
 
         def attempt(*given: Any) -> tuple[Any, ...]:
             at, length, low, high, tries, over = given
-            new = rows(turn.beta + length[..., None] * step, heat)
-            good = new.size <= (1 - 0.2 * length) * turn.size
+            new = self.rows(start.beta + length[..., None] * step, heat)
+            good = new.size <= (1 - 0.2 * length) * start.size
             ahead = xp.sum(new.off * step, axis=-1) > 0
-            at = at.where(~over & (good | ahead), new)
+            at = at.or_(new, ~over & (good | ahead))
             low, high = xp.where(ahead, length, low), xp.where(ahead, high, length)
             middle = xp.sqrt(low * xp.where(high < math.inf, high, 16 * low))
             length = xp.where(low > 0, middle, high / 8)
             return at, length, low, high, tries + 1, over | good | (tries >= _LENGTHS)
 
+        over = done | ~(longest < math.inf)
         length = 1 / xp.clip(longest, 1, None)
-        state = turn, length, zero, zero + math.inf, zero, done | ~(longest < math.inf)
-        return loop(lambda *at: ~at[-1].all(), attempt, state)[0]
+        state = start, length, zero, zero + math.inf, zero, over
+        return loop(_going, attempt, state)[0]
 
-    def round_(*given: Any) -> tuple[Any, ...]:
+    def errors(self, at: _Thresholds) -> Any:
+        """The largest error of a column, as a share of its budget."""
+        xp = namespace(at.off)
+        return xp.max(abs(at.off) / xp.where(self.c > 0, self.c, math.inf), axis=-1)
+
+    def turn(self, *given: Any) -> tuple[Any, ...]:
+        """A round: the alternation alone would arrive."""
         at, heat, count, done = given
-        turned = (y - at.alpha[..., None]).swapaxes(-1, -2)
-        turn = rows(hold(turned, c, counts[1], heat)[1], heat)
-        new = newton(turn, heat, done)
-        error, last = errors(new), heat == 1
-        settled = (error <= 16 * goal) & ~(new.size < at.size)
-        over = last & ((error <= goal) | settled) | ~(new.size < math.inf)
-        count = xp.where(done, count, count + 1)
-        over = done | over | (count >= call.limit)
+        xp, last = namespace(heat), heat == 1
+        new = self.newton(self.alternate(at.alpha, heat), heat, done)
+        error = self.errors(new)
+        settled = (error <= 16 * self.goal) & ~(new.size < at.size)
+        over = last & ((error <= self.goal) | settled) | ~(new.size < math.inf)
         new = new._replace(size=xp.where(last, new.size, math.inf))
-        cooler = xp.clip(heat / _COOLING, 1, None)
-        return new.where(done, at), xp.where(error <= _NEAR, cooler, heat), count, over
+        cooler = xp.where(error <= _NEAR, xp.clip(heat / _COOLING, 1, None), heat)
+        count = xp.where(done, count, count + 1)
+        return new.or_(at, done), cooler, count, done | over | (count >= self.limit)
 
-    zero = xp.zeros_like(tau)
+
+def _going(*state: Any) -> Any:
+    return ~state[-1].all()
+
+
+def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
+    """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
+    xp = namespace(x)
+    tau = xp.broadcast_to(tau, x.shape[:-2])
+    fits = (_least(-x) > -math.inf) & (tau > 0) & (tau < math.inf)
+    tau = xp.where(fits, tau, 1)
+    x, k, c = _forced(x, k, c)
+    free = xp.isfinite(x)
+    counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
+    span = -_least(xp.where(free, -x, math.inf)) - _least(xp.where(free, x, math.inf))
+    span = xp.clip(span / tau, 0, None)
+    goal = xp.finfo(x.dtype).eps * (32 + span)
+    y, zero = xp.where(free, x, -math.inf), xp.zeros_like(tau)
+    search = _Search(call.curve, call.limit, y, k, c, tau, counts, goal)
     alpha = xp.sum(xp.where(free, x, 0), axis=-1) / xp.clip(counts[0], 1, None)
     start = _Thresholds(alpha, 0 * c, xp.zeros_like(x), 0 * c, zero + math.inf)
-    state = start, xp.clip(span / 4, 1, None), zero, tau != tau
-    at = loop(lambda *at: ~at[-1].all(), round_, state)[0]
-    fits = fits & (errors(at) <= 16 * goal)
+    state = start, xp.clip(span / 4, 1, None), zero, zero > 0
+    at = loop(_going, search.turn, state)[0]
+    fits = fits & (search.errors(at) <= 16 * goal)
     return _choose(fits, xp.where(free, at.u, x), math.nan)
 
 
@@ -280,8 +303,11 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     def left(x: Any) -> tuple[Any, Any]:
         """What is left of the budgets of rows and columns, and of their entries."""
         free, full = xp.isfinite(x), x == math.inf
-        rests = [b - xp.sum(full, axis=i) for b, i in ((k, -1), (c, -2))]
-        return rests, [xp.sum(free, axis=i) - b for b, i in zip(rests, (-1, -2))]
+        rests = k - xp.sum(full, axis=-1), c - xp.sum(full, axis=-2)
+        return rests, (
+            xp.sum(free, axis=-1) - rests[0],
+            xp.sum(free, axis=-2) - rests[1],
+        )
 
     def step(x: Any, _: Any) -> tuple[Any, Any]:
         free = xp.isfinite(x)
@@ -296,9 +322,7 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     rests, spare = left(x)
     fits = [(b >= -least).all(-1) for b in (*rests, *spare)]
     fits = ((fits[0] & fits[1]) & (fits[2] & fits[3]))[..., None]
-    k, c = (
-        xp.where(fits, xp.where(b > least, b, 0), math.nan) for b in rests
-    )
+    k, c = (xp.where(fits, xp.where(b > least, b, 0), math.nan) for b in rests)
     return x, k, c
 
 
@@ -317,49 +341,44 @@ def _choose(condition: Any, yes: Any, no: Any) -> Any:
 def _slopes(curve: Curve, u: Any) -> Any:
     """W, 0 for shares without a choice."""
     xp = namespace(u)
-    on = xp.isfinite(u)
-    return xp.where(on, curve.slope(xp.where(on, u, 0)), 0)
+    return xp.where(xp.isfinite(u), curve.slope(_finite(u)), 0)
 
 
 def shares(curve: Curve, u: Any) -> Any:
     """f(u)."""
     xp = namespace(u)
-    on = xp.isfinite(u)
     ends = xp.where(u > 0, 1, xp.where(u < 0, 0, u))
-    return xp.where(on, curve.value(xp.where(on, u, 0)), ends)
+    return xp.where(xp.isfinite(u), curve.value(_finite(u)), ends)
 
 
 def push(
-    curve: Curve, at: tuple[Any, Any], dS: Any, dk: Any, dc: Any, dtau: Any
+    curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
 ) -> tuple[Any, Any]:
-    """The changes of the shares and of u; `at` holds u and tau."""
-    u, W, tau = _point(curve, *at)
+    """The changes of the shares and of u."""
+    W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
+    u = _finite(u)
     G = dS - u * _matrix(dtau)
-    scale = tau[..., 0] if tau.ndim else tau
     left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
-    du = (G - a[..., None] - b[..., None, :]) / tau
-    return left / tau, namespace(u).where(W > 0, du, 0)
+    du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
+    return left / _matrix(tau), namespace(u).where(W > 0, du, 0)
 
 
-def pull(
-    curve: Curve, at: tuple[Any, Any], gp: Any, gu: Any
-) -> tuple[Any, Any, Any, Any]:
+def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
     """The gradients by S, k, columns and tau, from those by the shares and by u."""
-    u, W, tau = _point(curve, *at)
-    g = 0 * W if gp is None else W * gp
-    if gu is not None:
-        g = g + namespace(u).where(W > 0, gu, 0)
+    W = _slopes(curve, u)
+    g = W * gp + namespace(u).where(W > 0, gu, 0)
     left, gk, gc = Additive(W).rest(g)
-    gS = left / tau
-    gtau = -(gS * u).sum((-2, -1))
-    return gS, gk, gc, gtau if at[1].ndim else gtau.sum()
+    gS = left / _matrix(tau)
+    gtau = -(gS * _finite(u)).sum((-2, -1))
+    return gS, gk, gc, gtau if tau.ndim else gtau.sum()
 
 
-def _point(curve: Curve, u: Any, tau: Any) -> tuple[Any, Any, Any]:
-    """u where a share has a choice, the slopes, and tau beside a matrix."""
-    on = namespace(u).isfinite(u)
-    return namespace(u).where(on, u, 0), _slopes(curve, u), _matrix(tau)
+def _finite(u: Any) -> Any:
+    """u, 0 for shares without a choice."""
+    xp = namespace(u)
+    return xp.where(xp.isfinite(u), u, 0)
 
 
 def _matrix(tau: Any) -> Any:
+    """A temperature a matrix, to divide it by."""
     return tau[..., None, None] if tau.ndim else tau
