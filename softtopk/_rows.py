@@ -119,6 +119,31 @@ class Rows(NamedTuple):
         return rows, column
 
 
+class Budget(NamedTuple):
+    """k = whole + part of n finite entries; the counts are integers, exact in any row.
+
+    float32 holds no odd number above 2^24.
+    """
+
+    whole: Any
+    part: Any
+    n: Any
+
+    def without(self, m: Any) -> Any:
+        """k - m."""
+        return (self.whole - m) + self.part
+
+    @property
+    def rest(self) -> Any:
+        """n - k."""
+        return (self.n - self.whole) - self.part
+
+    @property
+    def mean(self) -> Any:
+        """k / n."""
+        return (self.whole + self.part) / self.n
+
+
 def as_real(array: ArrayLike, name: str) -> Array:
     """A real array as float32 or float64, copied only if its type must change.
 

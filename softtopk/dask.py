@@ -27,8 +27,9 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows import Array, check_temperature
+from ._rows import Array, Budget, check_temperature
 from ._solve import root
+from ._solve.start import Moments, begin
 from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]
@@ -166,12 +167,12 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
         )
     inner = (given > 0) & (given < n)
     whole = np.floor(given)
-    budget = root.Budget(
+    budget = Budget(
         np.where(inner, whole, 0).astype(np.int64),
         np.where(inner, given - whole, 0.5),
         np.where(inner, n, 2),
     )
-    start = root.begin(curve, budget, tau, moments)
+    start = begin(curve, budget, tau, moments)
     at = start._replace(done=start.done | ~inner)
     for count in range(root.LIMIT):
         if at.done.all():
@@ -196,14 +197,14 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
     return np.where(inner, a, 0), np.where(inner, t, outer)
 
 
-def _moments(x: Any) -> tuple[Array, root.Moments]:
+def _moments(x: Any) -> tuple[Array, Moments]:
     """Finite entries of each row, and their moments, from those of the chunks."""
     row = _merged(_gathered(x, _chunk_moments))
     n, bad, top, least, mean, square = np.moveaxis(row, -1, 0)
     if bad.any():
         raise ValueError("x must be finite or -inf wherever it takes part")
     top, least = (np.where(n > 0, end, 0) for end in (top, least))
-    return n.astype(np.int64), root.Moments(top, least, mean, np.sqrt(square))
+    return n.astype(np.int64), Moments(top, least, mean, np.sqrt(square))
 
 
 def _merged(parts: Array) -> Array:

@@ -23,7 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import loop, namespace
-from .._rows import check_temperature, count_finite, real_number, real_numbers
+from .._rows import (
+    Budget,
+    check_temperature,
+    count_finite,
+    real_number,
+    real_numbers,
+)
 from .._solve import root
 from .._solve.additive import Additive
 from ..balance import _balance, _check_axes, _problem
@@ -206,7 +212,7 @@ class _Search(NamedTuple):
         """Shares, thresholds and distances of rows at their budgets."""
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
-        budget = root.Budget(xp.integers(whole, z), k - whole, count)
+        budget = Budget(xp.integers(whole, z), k - whole, count)
         p, a, t = selection.solved(self.curve, z, budget, tau, False)
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._solve.root import Budget
+from .._rows import Budget
 
 
 class Rows(NamedTuple):

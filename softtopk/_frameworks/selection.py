@@ -21,7 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import namespace
-from .._rows import Rows, check_budget, check_temperature, count_finite, divide, row_dot
+from .._rows import (
+    Budget,
+    Rows,
+    check_budget,
+    check_temperature,
+    count_finite,
+    divide,
+    row_dot,
+)
 from .._solve import Solution, root
 from .._solve import solve as quickly
 from .._solve.entmax import entmax_shares
@@ -31,14 +39,14 @@ _SHORT, _FEW = 512, 1 << 13
 """Rows up to this length are sorted for entmax; it pays for so many entries."""
 
 
-def budget(x: Any, whole: Any, part: Any) -> root.Budget:
+def budget(x: Any, whole: Any, part: Any) -> Budget:
     """The budget of rows, with their finite entries counted in integers."""
     xp = namespace(x)
-    return root.Budget(whole, part, xp.sum(xp.isfinite(x), axis=-1))
+    return Budget(whole, part, xp.sum(xp.isfinite(x), axis=-1))
 
 
 def solved(
-    curve: Curve, x: Any, k: root.Budget, tau: Any, plain: bool
+    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets; `plain` where `verify` found no special row.
 
@@ -52,7 +60,7 @@ def solved(
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & (k.part >= 0)
     fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
     inner = fits & (k.without(0) > 0) & (k.rest > 0)
-    safe = root.Budget(
+    safe = Budget(
         xp.where(inner, k.whole, 0),
         xp.where(inner, k.part, 0.5),
         xp.where(inner, k.n, x.shape[-1]),

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import choose
-from .._rows import WHOLE, Array, Rows, divide, row_dot
+from .._rows import WHOLE, Array, Budget, Rows, divide, row_dot
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
+from .start import Search
 
 _BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
 _ALONE = 10_000  # a longer row does not share a block with others
@@ -84,7 +85,7 @@ def _plain(
     """Anchors and offsets by sums over rows alone, in double precision; fills p."""
     x = x.astype(np.float64)
     whole = np.floor(k)
-    budget = root.Budget(whole.astype(np.int64), k - whole, finite)
+    budget = Budget(whole.astype(np.int64), k - whole, finite)
     a, t = root.solve(curve, x, budget, tau)
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
@@ -282,7 +283,7 @@ def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
     """
     single, found, bounds = not isinstance(t, np.ndarray), t, None
     row: Any = () if single else np.arange(len(t))
-    at = root.Search(t, -np.inf, np.inf)
+    at = Search(t, -np.inf, np.inf)
     for count in range(root.LIMIT):
         moments = sums(at.t)
         excess, step = sums.scheme.advance(at.t, sums.k, moments)
@@ -305,7 +306,7 @@ def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
                 return new.t
             at = new
             continue
-        at = root.Search(np.where(done, at.t, np.where(last, step, new.t)), *new[1:])
+        at = Search(np.where(done, at.t, np.where(last, step, new.t)), *new[1:])
         done = done | last | still
         if 2 * np.count_nonzero(done) >= len(done):
             found[row] = at.t
@@ -314,7 +315,7 @@ def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
             # Rows that are done would only cost time.
             row = row[~done]
             sums = _Sums(sums.scheme, sums.v[~done], sums.k[~done])
-            at = root.Search(*(field[~done] for field in at))
+            at = Search(*(field[~done] for field in at))
             done = done[~done]
     return found
 

@@ -8,83 +8,26 @@ inside the bracket, and halves the bracket where it does not or where, after a f
 passes, neither the bracket nor the excess has halved: so it ends whatever the curve.
 
 The anchor a follows the iterates, and t holds what rounding takes from a: an offset or
-a scale common to all scores costs no accuracy, and no order statistic is needed.  With
-the largest and the least of the n scores and :math:`q=k/n`,
-
-.. math:: x_{(n)}-f^{-1}(q)\le\lambda\le x_{(1)}-f^{-1}(q),
-
-since all shares are at least q at the one end and at most q at the other.  For
-:math:`k\le1` the first share is at most k, so that :math:`\lambda\ge
-x_{(1)}-f^{-1}(k)`; for :math:`k\ge n-1` the last lacks at most n - k, so that
-:math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Derived in *selection/threshold*.
+a scale common to all scores costs no accuracy, and no order statistic is needed.  Where
+the search begins: `start`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._namespace import choose, loop, namespace
+from .._rows import Budget
 from ..curves import Curve
 from .quick import quick
+from .start import Search, State, begin, moments
 
 PATIENCE = 5
 """Passes after which the bracket or the excess must halve."""
 
 LIMIT = 2500
 """No search comes here: halving leaves the range of the floats sooner."""
-
-
-class Budget(NamedTuple):
-    """k = whole + part of n finite entries; the counts are integers, exact in any row.
-
-    float32 holds no odd number above 2^24.
-    """
-
-    whole: Any
-    part: Any
-    n: Any
-
-    def without(self, m: Any) -> Any:
-        """k - m."""
-        return (self.whole - m) + self.part
-
-    @property
-    def rest(self) -> Any:
-        """n - k."""
-        return (self.n - self.whole) - self.part
-
-    @property
-    def mean(self) -> Any:
-        """k / n."""
-        return (self.whole + self.part) / self.n
-
-
-class Search(NamedTuple):
-    """Where the search of each row stands: one number a row, or one number."""
-
-    t: Any  # the offset to evaluate next
-    low: Any  # the root lies between this
-    high: Any  # and this
-    excess: Any = math.inf  # the size of the last excess
-    width: Any = math.inf  # the width of the bracket before
-
-
-class State(NamedTuple):
-    """A search, the anchor that it counts from, and which rows have ended."""
-
-    anchor: Any
-    search: Search
-    done: Any
-
-
-class Moments(NamedTuple):
-    """Of the finite scores of each row."""
-
-    top: Any
-    least: Any
-    mean: Any
-    deviation: Any
 
 
 def narrow(search: Search, excess: Any) -> Search:
@@ -110,26 +53,6 @@ def decide(
         halve = halve | (slow & (2 * room > width) & (count > PATIENCE))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
     return Search(t, low, high, size, room), halve
-
-
-def moments(x: Any, n: Any, plain: bool = False) -> Moments:
-    """What the start of a search needs, of rows with n > 0 finite entries.
-
-    In `plain` rows all entries are finite.
-    """
-    xp, n = namespace(x), n[..., None]
-
-    def only(values: Any, other: Any) -> Any:
-        return values if plain else xp.where(xp.isfinite(x), values, other)
-
-    top = xp.max(x, axis=-1)
-    least = xp.min(only(x, top[..., None]), axis=-1)
-    mean = xp.sum(only(x / n, 0), axis=-1)
-    d = only(x - mean[..., None], 0)
-    size = xp.maximum(top - mean, mean - least)
-    unit = xp.where(size > 0, size, 1)[..., None]
-    d = d / unit
-    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d / n, axis=-1)))
 
 
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -162,34 +85,6 @@ def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
     total = a + move
     moved = total - a
     return total, ((a - (total - moved)) + (move - moved)) / tau
-
-
-def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
-    """Where to start from, for rows with 0 < k < n finite entries.
-
-    Were scores, noise and their sum laws of one shape, the threshold would be the
-    (1 - k/n)-quantile of the sum, which mean and deviation give.
-    """
-    xp, a, q = namespace(row.mean), row.mean, k.mean
-    middle = curve.inverse(q)
-    mean, deviation = curve.noise or (0.0, 1.0)
-    spread = row.deviation / tau / deviation
-    t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
-    above, below = (row.top - a) / tau, (row.least - a) / tau
-    slack = 2.0**-6 * (1 + abs(middle))
-    slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
-    one, rest = k.without(0), k.rest
-    first = curve.inverse(xp.where(one < 1, one, q))
-    first = xp.where(one < 1, first, curve.support[1])
-    last = curve.inverse(xp.where(rest < 1, 1 - rest, q))
-    last = xp.where(rest < 1, last, curve.support[0])
-    first = xp.where(one <= 1, above - first, -math.inf)
-    last = xp.where(rest <= 1, below - last, math.inf)
-    low = xp.maximum(below - middle, first) - slack
-    high = xp.minimum(above - middle, last) + slack
-    t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
-    far = abs(t) + math.inf
-    return State(a, Search(t, low, high, far, far), t != t)
 
 
 def advance(

@@ -11,7 +11,8 @@ import pytest
 
 import softtopk as core
 import softtopk.jax as stk
-from softtopk._solve import root
+from softtopk._rows import Budget
+from softtopk._solve import root, start
 
 
 def test_jit_is_equal_and_a_bad_row_is_nan():
@@ -54,10 +55,10 @@ def passes(name):
     curves, counts = core.curves, []
     curve = curves.entmax(1.5) if "entmax" in name else curves.resolve(name)
     for k in (1.0, 8.0, 40.0, 200.5):
-        budget = root.Budget(
+        budget = Budget(
             np.full(300, int(k)), np.full(300, k - int(k)), np.full(300, 400)
         )
-        at = root.begin(curve, budget, 1.0, root.moments(x, budget.n))
+        at = start.begin(curve, budget, 1.0, start.moments(x, budget.n))
         passes = np.full(300, 2)  # the extremes, and the deviation
         with np.errstate(all="ignore"):
             for count in range(100):

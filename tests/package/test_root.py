@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 from rows import CURVES, NAMES, scores, stress
 
 import softtopk as stk
+from softtopk._rows import Budget
 from softtopk._solve import root
 from softtopk.curves import CLIP, EXP, LAPLACE, TRIANGULAR, Curve, entmax, resolve
 
@@ -50,7 +51,7 @@ def budget_of(x, k):
     """k of each row of x."""
     k = np.broadcast_to(np.asarray(k, float), x.shape[:-1])
     whole = np.floor(k)
-    return root.Budget(whole.astype(int), k - whole, np.isfinite(x).sum(axis=-1))
+    return Budget(whole.astype(int), k - whole, np.isfinite(x).sum(axis=-1))
 
 
 def search(curve, x, k, tau=1.0):
@@ -266,7 +267,7 @@ def test_a_moved_anchor_stands_for_the_same_threshold(a, t, power):
 def test_budgets_beyond_single_precision_count_every_entry():
     big = np.array([2**24 + 1, 2**30 + 3])
     part = np.array([0.25, 0], np.float32)
-    k = root.Budget(big, part, big + np.array([3, 5]))
+    k = Budget(big, part, big + np.array([3, 5]))
     np.testing.assert_array_equal(k.without(big - 1), [1.25, 1])
     np.testing.assert_array_equal(k.without(0) - (big - 1), [1.25, 1])
     np.testing.assert_array_equal(k.rest, [2.75, 5])
