@@ -32,7 +32,7 @@ _LONG_ROW = 1 << 15  # entries from which on a sample of them pays
 _SAMPLE = 1024  # entries that give the anchor and the offset to start from
 _FEW = 8  # the search looks at few entries alone up to this fraction of a row
 _NEAR = 8.0  # temperatures; a sample that lies within them may give the anchor
-_CROSSED = 2  # with more entries to be expected in a step, some will be there
+_CROSSED = 2  # a step that takes more of a budget of 1 passes entries, or rounds
 
 
 class Solution(NamedTuple):
@@ -351,7 +351,8 @@ class _Sums:
 
         A small step that passes a jump of the slope is not the last: a slope that is
         many times as steep there would have asked for as much less.  The rounding of a
-        step that leads to a much smaller number would be felt there.
+        step that leads to a much smaller number, or from sums much larger than the
+        budget, would be felt there.
         """
         scheme, move, W = self.scheme, abs(step - t), moments[3]
         unit = self.unit
@@ -360,7 +361,8 @@ class _Sums:
         size = scheme.tiny * (unit + abs(t))
         sure = ask = move <= size
         if scheme.exact and not (scheme.light and self.v.ndim > 1):
-            ask = (move * W < _CROSSED) & (abs(t) <= 2 * (unit + abs(step)))
+            few = move * W < _CROSSED * self.unit
+            ask = few & (abs(t) <= 2 * (unit + abs(step)))
         elif not scheme.counted:
             return sure
         if scheme.counted:

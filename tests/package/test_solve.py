@@ -137,6 +137,16 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
     assert len(counts) > 3
 
 
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_a_tiny_budget_is_met_from_far_away(curve):
+    """A step that is exact on paper loses the digits of a budget far below its sums."""
+    rng = np.random.default_rng(7)
+    for k in 10.0 ** -np.arange(2, 12):
+        for gap in (2, 8, 20):
+            x = np.append(rng.normal(size=3), gap)
+            assert abs(stk.soft_topk(x, k, curve).sum() / k - 1) <= 4e-15
+
+
 # --- how many passes ----------------------------------------------------------------
 
 
