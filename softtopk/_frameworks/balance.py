@@ -153,7 +153,7 @@ def _ratio(xp: Any, k: Any, c: Any, call: Call) -> Any:
     """What scales the columns to the rows' total; NaN beyond rounding."""
     differs = abs(k - c) > _SAME * xp.finfo(k.dtype).eps * k
     if call.look and bool(differs.any()):
-        i = xp.argmax(differs.reshape(-1))
+        i = xp.argmax(xp.astype(differs.reshape(-1), k.dtype))
         k, c = (float(v.reshape(-1)[i]) for v in (k, c))
         raise ValueError(
             f"k and columns must have the same sum, got {k:.17g} and {c:.17g}"

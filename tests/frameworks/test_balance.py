@@ -11,6 +11,7 @@ import oracle_balance as oracle
 import pytest
 import torch
 from mpmath import mpf
+from test_training import tabs
 
 import softtopk as stk
 import softtopk.jax
@@ -89,8 +90,7 @@ def test_derivatives_by_scores_budgets_and_temperature(lib):
     total = 0
     for i, move in enumerate(moves):
         ends = [
-            core(*(v + s * h * move * (i == j) for j, v in enumerate(here)))
-            for s in (1, -1)
+            core(*here[:i], here[i] + s * h * move, *here[i + 1 :]) for s in (1, -1)
         ]
         slope = (G * (ends[0] - ends[1])).sum() / (2 * h)
         assert (back[i] * move).sum() == pytest.approx(slope, abs=1e-8)
@@ -329,13 +329,29 @@ def test_a_compiled_graph_is_whole_and_equal():
     given = torch.tensor(skewed(6, 4)), torch.full((6,), 2.0).double()
     given = *given, torch.tensor(0.5).double()
     results = []
-    for g in (whole, f):
+    for g in (f, whole):
         at = [v.clone().requires_grad_() for v in given]
         P = g(*at)
         results.append((P.detach(), *torch.autograd.grad((P * P).sum(), at)))
     for one, two in zip(*results, strict=True):
         assert torch.allclose(one, two, rtol=0, atol=1e-13)
-    assert whole(given[0], given[1] + 3, given[2]).isnan().all()
+    at[1] = (given[1] + 3).requires_grad_()
+    assert whole(*at).isnan().all()
+
+
+@pytest.mark.parametrize("library", ["PyTorch", "JAX"])
+def test_the_code_in_the_chapter_runs(library):
+    names = {}
+    text = tabs("balance")[library]
+    exec(text, names)
+    P, slope = (
+        np.asarray(v.detach() if library == "PyTorch" else v)
+        for v in (names["P"], names["slope"])
+    )
+    assert off(P, 2, 6) < 1e-5
+    for axis in (0, 1):
+        assert abs(slope.sum(axis=axis)).max() < 1e-5 < abs(slope).max()
+    assert max(map(len, text.splitlines())) <= 60
 
 
 def test_autocast_takes_no_bits_from_the_search():
