@@ -51,6 +51,7 @@ def own_files(root: Path) -> dict[str, bytes]:
     live = root / "book" / "_live"
     names = ("cells.py", "worker.js", "pyodide-lock.json")
     files = {name: (live / name).read_bytes() for name in names}
+    files["peers.json"] = (root / "benchmarks" / "peers.json").read_bytes()
     files["pretty.py"] = Path(pretty.__file__).read_bytes()
     files["softtopk.whl"] = wheel(root)
     return files

@@ -54,6 +54,9 @@ async function start() {
   postMessage({ kind: "imports" });
   for (const name of ["cells.py", "pretty.py"])
     python.FS.writeFile(`/home/pyodide/${name}`, await response(name).text());
+  // Where a page in a folder of the book looks for what was measured.
+  python.FS.mkdirTree("/benchmarks");
+  python.FS.writeFile("/benchmarks/peers.json", await response("peers.json").text());
   python.unpackArchive(await response("softtopk.whl").arrayBuffer(), "wheel");
   python.globals.set("emit", (value) => output(value));
   shell = python.runPython(`

@@ -150,12 +150,13 @@ def built(folder: Path, *cells: str) -> str:
     (folder / "book").mkdir()
     (folder / "book" / "_live").symlink_to(ROOT / "book" / "_live")
     (folder / "softtopk").symlink_to(ROOT / "softtopk")
+    (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
     code = [(cell, (), []) for cell in cells]
     (folder / "index.ipynb").write_text(notebook_of("# Title", *code))
     settings = {
         "extensions": ["myst_nb", "live"],
         "nb_execution_mode": "off",
-        "exclude_patterns": ["_build", "book", "softtopk"],
+        "exclude_patterns": ["_build", "book", "softtopk", "benchmarks"],
     }
     assert run_sphinx(folder, folder / "html", settings) == ""
     return (folder / "html" / "index.html").read_text()
