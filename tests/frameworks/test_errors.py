@@ -1,0 +1,126 @@
+"""The worst error of every framework against 50 digits, printed as a table.
+
+In units of eps of the type: shares; the threshold, over the largest score or the
+temperature; the derivatives of sum(g p) by a score, times the temperature, by k, and by
+the temperature, over (1 + distance to the mean of the scores)^2 / temperature.
+"""
+
+import functools
+import math
+
+import dask.array as da
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from mpmath import mp, mpf
+from test_selection import CURVES, EPS, curve_of, reference, rows
+
+import softtopk.dask
+import softtopk.jax
+import softtopk.torch
+
+G = np.cos(np.arange(12.0))
+COLUMNS = ("shares", "threshold", "by x", "by k", "by tau")
+
+
+@functools.cache
+def exact(name, dtype):
+    """Of every row: the arguments, and what is asked of them in 50 digits."""
+    found = []
+    for x, k, tau in rows():
+        x, k, tau = x.astype(dtype), float(dtype(k)), float(dtype(tau))
+        ref = reference(x, k, name, tau)
+        with mp.workdps(ref.digits):
+            share = ref.shares()
+            scores = [mpf(0) if v == -math.inf else mpf(float(v)) for v in x]
+            mean = mp.fsum(map(mp.fmul, share, scores))
+            g = [mpf(float(v)) for v in G.astype(dtype)]
+            slow = [w * (mean - v) for w, v in zip(ref.w, scores, strict=True)]
+            by_tau = mp.fsum(map(mp.fmul, g, slow)) / mpf(tau) ** 2
+            by_k = mp.fsum(map(mp.fmul, g, share))
+            far = float(max(abs(v - mean) for v in scores)) / tau
+        answers = [
+            np.array(v, float)
+            for v in (ref.p, ref.threshold, ref.vjp(G.astype(dtype)), by_k, by_tau)
+        ]
+        size = max(abs(x[np.isfinite(x)]).max(), tau)
+        scales = 1, size, 1 / tau, 1, (1 + far) ** 2 / tau
+        found.append(((x, k, tau), answers, scales))
+    return found
+
+
+def torch_eager(curve, x, k, tau, compiled=None):
+    at = [torch.tensor(v, dtype=torch.from_numpy(x).dtype) for v in (x, k, tau)]
+    given = [v.requires_grad_() for v in at]
+    both = compiled or functools.partial(_both, softtopk.torch, curve)
+    p, t = both(*given)
+    grads = torch.autograd.grad(p, given, torch.tensor(G, dtype=p.dtype))
+    return [v.detach().numpy() for v in (p, t, *grads)]
+
+
+def _both(ops, curve, x, k, tau):
+    settings = {"temperature": tau}
+    return ops.soft_topk(x, k, curve, **settings), ops.threshold(
+        x, k, curve, **settings
+    )
+
+
+_compiled = torch.compile(
+    functools.partial(_both, softtopk.torch, "laplace"), fullgraph=True
+)
+
+
+def torch_compile(curve, x, k, tau):
+    return torch_eager(curve, x, k, tau, _compiled)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _jitted(curve, x, k, tau):
+    (p, t), back = jax.vjp(functools.partial(_both, softtopk.jax, curve), x, k, tau)
+    return (p, t, *back((jnp.asarray(G, p.dtype), jnp.zeros_like(t))))
+
+
+def jax_jit(curve, x, k, tau):
+    return _jitted(curve, *(jnp.asarray(v, x.dtype) for v in (x, k, tau)))
+
+
+def dask_lazy(curve, x, k, tau):
+    chunks = da.from_array(x, chunks=5)
+    p, t = _both(softtopk.dask, curve, chunks, k, tau)
+    return p.compute(), t
+
+
+@pytest.mark.parametrize(
+    ("framework", "dtype", "names"),
+    [
+        (torch_eager, np.float64, CURVES),
+        (torch_eager, np.float32, CURVES),
+        (torch_compile, np.float64, ["laplace"]),
+        (jax_jit, np.float64, CURVES),
+        (jax_jit, np.float32, CURVES),
+        (dask_lazy, np.float64, CURVES),
+        (dask_lazy, np.float32, CURVES),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_worst_errors_against_fifty_digits(framework, dtype, names, capsys):
+    table = []
+    for name in names:
+        errors = []
+        for given, answers, scales in exact(name, dtype):
+            found = framework(curve_of(name), *given)
+            errors.append(
+                [
+                    abs(np.asarray(v, float) - a).max() / (scale * EPS[dtype])
+                    for v, a, scale in zip(found, answers, scales, strict=False)
+                ]
+            )
+        table.append([name, *np.max(errors, axis=0)])
+    title = f"{framework.__name__}, {dtype.__name__}"
+    with capsys.disabled():
+        print(f"\n\n{title:24}", *(f"{c:>9}" for c in COLUMNS[: len(table[0]) - 1]))
+        for name, *worst in table:
+            print(f"{name!s:24}", *(f"{error:9.2g}" for error in worst))
+    assert max(max(worst) for _, *worst in table) <= 4
