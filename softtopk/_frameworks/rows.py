@@ -85,7 +85,8 @@ def as_rows(
             raise TypeError(f"where must be boolean, got {mask.dtype}")
         x = xp.where(_fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
     x = flat(xp, x, axes)
-    if numbers and type(k) in (int, float) and _fits(xp, temperature, x):
+    numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
+    if numbers and _fits(xp, temperature, x):
         return Rows(x, k, 0.0, temperature, axes, sizes, dtype)
     batch = tuple(x.shape[:-1])
     whole, part = split(xp, k, x)

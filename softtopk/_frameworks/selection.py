@@ -36,7 +36,7 @@ from .._solve.entmax import entmax_shares
 from ..curves import CLIP, Curve
 
 _SHORT, _FEW = 512, 1 << 13
-"""Rows up to this length are sorted for entmax; it pays for so many entries."""
+"""Rows up to the first length are sorted for entmax: it pays for few entries in all."""
 
 
 def budget(x: Any, whole: Any, part: Any) -> Budget:

@@ -218,6 +218,11 @@ def test_a_gradient_that_is_mapped_or_pushed_forward_is_not_numpys(quick):
     assert quick == {"on_numpy": 2, "pull_on_numpy": 4}
 
 
+def test_a_budget_beyond_the_floats_raises():
+    with pytest.raises(ValueError, match="k must lie in"):
+        stk.soft_topk(scores(5), 10**400)
+
+
 def test_a_temperature_out_of_range_raises_whatever_it_is():
     for tau in (0.0, -1.0, torch.inf, torch.nan):
         with pytest.raises(ValueError, match="temperature must be finite"):
