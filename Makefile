@@ -31,7 +31,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env newest book live pdf site test frameworks lint browser bench bench-frameworks
-.PHONY: peers refresh serve clean
+.PHONY: bench-scale peers refresh serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -103,8 +103,12 @@ $(PEERS)/.installed: requirements-frameworks.txt benchmarks/requirements-peers.t
 peers: $(PEERS)/.installed ## every operator that does the same job on one grid, into benchmarks/peers.json
 	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/peers.py
 
-bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the peers
-	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py
+bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the peers, into benchmarks/frameworks.md
+	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py \
+	  --markdown benchmarks/frameworks.md
+
+bench-scale: $(FRAMEWORKS)/.installed ## workers and files of up to a thousand million scores, into benchmarks/scale.json
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/bench_scale.py
 
 bench: $(STAMP) ## ratios to NumPy's sort and a plain softmax
 	$(BIN)/python benchmarks/bench.py
