@@ -36,7 +36,7 @@ SHAPES = {"4096 x 128, k = 8": ((4096, 128), 8), "100000, k = 1000": ((100_000,)
 ROUNDS = 5
 LIMIT = 2.0  # seconds of the processor for one call
 MEMORY = 8 << 30  # bytes of data that a process may hold
-PATIENCE = {"answers": 120, "cost": 120}  # seconds of the processor for one process
+PATIENCE = {"answers": 120, "cost": 60}  # seconds of the processor for one process
 FIELDS = ("package", "name", "framework", "curve", "alpha", "returns", "only_one")
 FIELDS += ("random", "estimate", "ours")
 FORK = multiprocessing.get_context("fork")

@@ -196,7 +196,7 @@ def test_a_page_stays_as_it_is_when_nothing_is_there(tmp_path: Path) -> None:
 def test_a_page_names_the_framework_that_it_needs(tmp_path: Path) -> None:
     prepare(tmp_path)
     page = built(tmp_path, "x = 1", "import softtopk.torch as stk\nimport jax")
-    assert 'data-needs="JAX, PyTorch"' in page
+    assert 'data-needs="JAX and PyTorch"' in page
 
 
 @pytest.mark.filterwarnings("default")
