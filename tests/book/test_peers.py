@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -29,7 +31,9 @@ def load(name: str) -> ModuleType:
     return module
 
 
-checks = load("peer_checks")
+checks, peers = load("peer_checks"), load("peer_list").PEERS
+PAGE = ROOT / "book" / "training" / "peers.ipynb"
+DATA = ROOT / "benchmarks" / "peers.json"
 
 
 def laplace(x: np.ndarray, k: Any, t: float) -> np.ndarray:
@@ -142,3 +146,41 @@ def test_the_curvature_is_the_slope_of_the_gradient() -> None:
 
     ahead, behind = gradient(checks.POINT + h), gradient(checks.POINT - h)
     assert checks.against((ahead - behind) / 2e-4, known["second"]) < 1e-6
+
+
+# --- The page ------------------------------------------------------------------------
+
+
+def test_every_peer_was_asked() -> None:
+    asked = json.loads(DATA.read_text(encoding="utf8"))["peers"]
+    assert list(asked) == [peer.key for peer in peers]
+    for row in asked.values():
+        assert {"answers", "cost"} <= set(row)
+
+
+def test_the_page_shows_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each table is what its cell makes of the data; the page's checks hold."""
+    matplotlib.use("Agg")
+    monkeypatch.chdir(PAGE.parent)
+    names: dict[str, Any] = {}
+    tables = 0
+    for cell in json.loads(PAGE.read_text(encoding="utf8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        *head, last = "".join(cell["source"]).split("\nTable(")
+        exec("\nTable(".join(head) if head else last, names)
+        if head:
+            shown = eval("Table(" + last, names)._repr_markdown_()
+            stored = cell["outputs"][0]["data"]["text/markdown"]
+            assert shown == (stored if isinstance(stored, str) else "".join(stored))
+            tables += 1
+    assert tables >= 4
+
+
+def test_the_page_names_the_versions() -> None:
+    cells = json.loads(PAGE.read_text(encoding="utf8"))["cells"]
+    prose = "".join("".join(c["source"]) for c in cells if c["cell_type"] != "code")
+    data = json.loads(DATA.read_text(encoding="utf8"))
+    for package, version in data["versions"].items():
+        assert f"{package} {version}" in prose
+    assert f"Python {data['python']}" in prose
