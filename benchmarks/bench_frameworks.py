@@ -208,6 +208,7 @@ def main() -> None:
             for name, f in [*operators(stk, n), *peers(mode, n)]:
                 cells = []
                 for back in (False, True):
+                    torch.compiler.reset()  # else it counts them all as one
                     base = calls(mode, softmax(mode), x, g, back)
                     try:
                         base()
