@@ -145,8 +145,10 @@ def test_the_hessians_of_both_libraries_agree():
     assert abs(H - H.T).max() < 1e-14 and abs(H).max() > 0.1
 
 
-@both
-@pytest.mark.parametrize("name", ["exp", "laplace", "sigmoid"])
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [("exp", None), ("laplace", None), ("sigmoid", None), ("sigmoid", False)],
+)
 def test_gradients_of_first_and_second_order_check(name, check):
     class Lib:
         ops = softtopk.torch
@@ -269,13 +271,13 @@ def test_budgets_that_do_not_fit_raise_or_are_nan(lib):
         if message:
             with pytest.raises(ValueError, match=message):
                 lib.ops.balanced_topk(*given)
-    P = lib.ops.balanced_topk(*map(lib.array, (S, k, c)), check=False)
+    P = lib.ops.balanced_topk(*map(lib.array, (S, k, c)), check=False, rounds=25)
     P = lib.numpy(P)
     assert np.isnan(P[[0, 2, 3, 4]]).all()
     assert off(P[1], 1.2, 4.8) < 1e-13
     quarters = lib.array([1.9, 0.1])
     P = lib.ops.balanced_topk(
-        lib.array(np.zeros((2, 2))), quarters, quarters, check=False
+        lib.array(np.zeros((2, 2))), quarters, quarters, check=False, rounds=25
     )
     assert np.isnan(lib.numpy(P)).all()
 
