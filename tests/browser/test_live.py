@@ -6,8 +6,8 @@ takes every notebook in both.
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,14 +24,27 @@ from playwright.sync_api import Browser, Page
 from conftest import AXE, ROOT, SITE, settle
 
 BOOK = ROOT / "book"
-NEEDED = re.compile(r"^(?:import|from) (?:softtopk\.)?(torch|jax|dask)\b", re.MULTILINE)
 
 
 def needs(path: Path) -> set[str]:
     """The frameworks that the cells of a notebook import."""
     cells = nbformat.read(path, as_version=4).cells
-    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-    return set(NEEDED.findall(code))
+    nodes = [
+        node
+        for cell in cells
+        if cell.cell_type == "code"
+        for node in ast.walk(ast.parse(cell.source))
+    ]
+    names = [
+        a.name for node in nodes if isinstance(node, ast.Import) for a in node.names
+    ]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {
+        framework
+        for name in names
+        for framework in ("torch", "jax", "dask")
+        if framework in name.split(".")[:2]
+    }
 
 
 NEEDS = {
