@@ -93,8 +93,9 @@ def advance(
     """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
-    step is rounding too.  For a curve that reaches 0 and 1 what is summed may vanish:
-    there an excess of a fraction of eps is rounding.
+    step is rounding too; and where the step is so short that a smooth curve leaves no
+    more than that after it (derived in *computing/cost*).  For a curve that reaches 0
+    and 1 what is summed may vanish: there an excess of a fraction of eps is rounding.
     """
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
