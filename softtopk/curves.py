@@ -73,7 +73,8 @@ class Curve:
     bend : float
         A c with :math:`f'\le\sqrt c\,\min(f,1-f)` and :math:`|f''|\le
         c\min(f,1-f)`, if there is one: then a step that is short enough is the last,
-        without another look.
+        without another look.  Proved in *computing/cost* for Newton's step and that
+        of the named curves; not for a `step` of one's own.
 
     Examples
     --------

@@ -224,7 +224,7 @@ def pull_on_numpy(
         inverse = 1 / W
         steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
         if np.count_nonzero(steep) < steep.size:
-            flat = _ends(curve) & (W == 0)  # no logarithm of a slope is finite
+            flat = root.ends(curve) & (W == 0)  # no logarithm of a slope is finite
             if np.count_nonzero(steep | flat) < steep.size:
                 return None
             inverse = np.where(flat, 0, inverse)
@@ -233,8 +233,3 @@ def pull_on_numpy(
         gx = divide(w * ((0 if gp is None else gp) - gk[..., None]), tau)
         gtau = -np.where(gx != 0, gx * (u + t), 0).sum() if by_tau else None
     return gx, gk, gtau
-
-
-def _ends(curve: Curve) -> bool:
-    """Whether the curve reaches 0 and 1."""
-    return all(map(math.isfinite, curve.support))

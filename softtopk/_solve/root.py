@@ -103,7 +103,7 @@ def advance(
     few = xp.minimum(k.without(0), k.rest)
     scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
-    floor = eps / 16 * scale if _ends(curve) else 0 * noise
+    floor = eps / 16 * scale if ends(curve) else 0 * noise
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
     found, halve = decide(narrow(search, excess), excess, proposal, count)
@@ -143,7 +143,7 @@ def centred(
     curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
 ) -> tuple[Any, Any]:
     """The middle of the thresholds of a curve that reaches 0 and 1; see `settled`."""
-    if not _ends(curve):
+    if not ends(curve):
         return a, t
     xp = namespace(x)
     above = distances(x, tau, a, t) > curve.centre
@@ -172,6 +172,6 @@ def _column(tau: Any) -> Any:
     return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 
-def _ends(curve: Curve) -> bool:
+def ends(curve: Curve) -> bool:
     """Whether the curve reaches 0 and 1."""
     return math.isfinite(curve.support[0]) and math.isfinite(curve.support[1])

@@ -11,6 +11,7 @@ import oracle_balance as oracle
 import pytest
 import torch
 from mpmath import mpf
+from oracle_balance import off, skewed
 from test_training import tabs
 
 import softtopk as stk
@@ -22,19 +23,6 @@ TAUS = np.array([1.0, 0.3, 0.1])
 K, C = np.array([1.0, 2.0, 1.5, 0.5, 1.0]), np.array([2.0, 0.5, 2.5, 1.0])
 G = np.cos(np.arange(20.0)).reshape(5, 4)
 both = pytest.mark.parametrize("check", [None, False])
-
-
-def skewed(m, n, seed=0):
-    """Scores of m tokens for n experts, some of them popular; deviation 1."""
-    rng = np.random.default_rng(seed)
-    S = rng.normal(size=(m, n)) + rng.normal(size=n)
-    return S / S.std()
-
-
-def off(P, k, c):
-    """The largest error of a row or a column, as a share of its budget."""
-    rows, columns = P.sum(axis=-1) / k, P.sum(axis=-2) / c
-    return max(abs(rows - 1).max(), abs(columns - 1).max())
 
 
 def distance(found, exact):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import oracle
 from mpmath import mp, mpf
 
@@ -113,3 +114,16 @@ def _solve(w, right):
         for j in range(n - 1):
             A[i, m + j] = A[m + j, i] = w[i][j]
     return [*mp.lu_solve(A, mp.matrix(right[:-1])), mpf(0)]
+
+
+def skewed(m, n, seed=0):
+    """Scores of m tokens for n experts, some of them popular; deviation 1."""
+    rng = np.random.default_rng(seed)
+    S = rng.normal(size=(m, n)) + rng.normal(size=n)
+    return S / S.std()
+
+
+def off(P, k, c):
+    """The largest error of a row or a column, as a share of its budget."""
+    rows, columns = P.sum(axis=-1) / k, P.sum(axis=-2) / c
+    return max(abs(rows - 1).max(), abs(columns - 1).max())

@@ -9,6 +9,7 @@ import numpy as np
 import oracle_balance as oracle
 import pytest
 from mpmath import mpf
+from oracle_balance import off, skewed
 from scipy.optimize import linprog
 
 import softtopk as stk
@@ -18,19 +19,6 @@ NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
 every = pytest.mark.parametrize("name", NAMES)
 smooth = pytest.mark.parametrize("name", ["exp", "laplace", "sigmoid"])
 TEMPERATURES = (1.0, 0.3, 0.1)
-
-
-def skewed(m, n, seed=0):
-    """Scores of m tokens for n experts, some of them popular; deviation 1."""
-    rng = np.random.default_rng(seed)
-    S = rng.normal(size=(m, n)) + rng.normal(size=n)
-    return S / S.std()
-
-
-def off(P, k, c):
-    """The largest error of a row or a column, as a share of its budget."""
-    rows, columns = P.sum(axis=-1) / k, P.sum(axis=-2) / c
-    return max(abs(rows - 1).max(), abs(columns - 1).max())
 
 
 @smooth
