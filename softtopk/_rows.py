@@ -266,10 +266,38 @@ def truncated_rows(
 
 def kth_largest(x: Array, k: Array) -> Array:
     """The ceil(k)-th largest entry of each row, the largest where k = 0."""
-    place = x.shape[1] - np.maximum(np.ceil(k).astype(np.intp), 1)
-    if place.size and (place == place[0]).all():
-        return np.partition(x, place[0], axis=-1)[:, place[0]]
-    return np.take_along_axis(np.sort(x, axis=-1), place[:, None], axis=-1)[:, 0]
+    if not len(x):
+        return x[:, 0]
+    place = np.maximum(np.ceil(k), 1)
+    return order_pair(x, place, np.empty_like(x), both=False)[0]
+
+
+def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, Any]:
+    """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
+
+    For a whole k they are the last score above the gap and the first one below it;
+    else they are the same.  Without `both` the second may be -inf.  `out` gets each row
+    in another order.
+    """
+    n, first = x.shape[-1], k[0] if k.ndim else k
+    K = math.ceil(first)
+    if not k.ndim and k <= 1 and (k < 1 or not both):
+        upper = np.maximum.reduce(x)
+    else:
+        out[...] = x
+        if k.ndim and (k != first).any():
+            out.sort(axis=-1)
+            place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
+            pair = np.take_along_axis(out, place, axis=-1)
+            return pair[..., 0], pair[..., 1]
+        out.partition(n - K, axis=-1)
+        upper = out[..., n - K].copy()[()]
+    if first < K:
+        return upper, upper
+    lower = (
+        np.maximum.reduce(out[..., : n - K], axis=-1) if both else 0 * upper - np.inf
+    )
+    return upper, lower
 
 
 def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
@@ -288,6 +316,12 @@ def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
     lines = np.vecdot(a[..., :full].reshape(split), b[..., :full].reshape(split))
     head = np.add.reduce(lines, axis=-1)
     return head if full == n else head + np.vecdot(a[..., full:], b[..., full:])
+
+
+def row_sum(a: Array) -> Array:
+    """The sum of each row, for short ones in half the time of NumPy's reduce."""
+    n = a.shape[-1]
+    return np.add.reduce(a, axis=-1) if n > LINE else row_dot(a, np.ones(n, a.dtype))
 
 
 @lru_cache(maxsize=256)

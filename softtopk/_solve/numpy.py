@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import choose
-from .._rows import WHOLE, Array, Budget, Rows, divide, row_dot
+from .._rows import WHOLE, Array, Budget, Rows, divide, order_pair, row_dot, row_sum
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
-from .start import Search
+from .start import Search, bracket
 
 _BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
 _ALONE = 10_000  # a longer row does not share a block with others
@@ -113,7 +113,7 @@ class _Block:
         if scheme.edge:
             # Many small shares, each with the rounding of a long way to the anchor.
             eps = np.finfo(p.dtype).eps
-            off = abs(np.add.reduce(p, axis=-1) - self.k) > 16 * eps * self.k
+            off = abs(row_sum(p) - self.k) > 16 * eps * self.k
             if _some(off):
                 edge = (self.anchor + self.tau * t).astype(p.dtype)
                 self._order()
@@ -153,7 +153,11 @@ class _Block:
             above, below = self._ends()
             t = scheme.place(0.5 * above + 0.5 * below - scheme.curve.centre)
             settled = above - below >= high - low
-        return choose(settled, t, scheme.start(d, self.k, t)), settled
+        k = self.k
+        if self.single and self.n > _ALONE:  # a sample says as well where to begin
+            d = d[:: self.n // (2 * _SAMPLE)]
+            k = k * (len(d) / self.n)
+        return choose(settled, t, scheme.start(d, k, t)), settled
 
     def _ends(self) -> tuple[Any, Any]:
         """The K-th and J-th largest distance, finite."""
@@ -228,54 +232,6 @@ class _Block:
         return t
 
 
-def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
-    r"""Bounds of the offset from the K-th and J-th largest entry of d.
-
-    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
-    most 1 above and at least 0 below.  Where f is 1 from b on :math:`t\ge d_{(K)}-b`,
-    since below this K entries have a whole share; where it is 0 up to a
-    :math:`t\le d_{(J)}-a`.  (Unless the gap between the two exceeds the width b - a:
-    then the thresholds are an interval, which `_Block._start` knows.)  Widened for
-    rounding.
-    """
-    K, J = np.ceil(k), np.floor(k) + 1
-    tiny = np.finfo(np.float64).tiny
-    left = curve.inverse(k / J)
-    right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = below - left - (1 + 0.5 * np.abs(left))
-    high = above - right + (1 + 0.5 * np.abs(right))
-    low = np.maximum(low, above - curve.support[1] - 0.01)
-    return low, np.minimum(high, below - curve.support[0])
-
-
-def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, Any]:
-    """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
-
-    For a whole k they are the last score above the gap and the first one below it;
-    else they are the same.  Without `both` the second may be -inf.  `out` gets each row
-    in another order.
-    """
-    n, first = x.shape[-1], k[0] if k.ndim else k
-    K = math.ceil(first)
-    if not k.ndim and k <= 1 and (k < 1 or not both):
-        upper = np.maximum.reduce(x)
-    else:
-        out[...] = x
-        if k.ndim and (k != first).any():
-            out.sort(axis=-1)
-            place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
-            pair = np.take_along_axis(out, place, axis=-1)
-            return pair[..., 0], pair[..., 1]
-        out.partition(n - K, axis=-1)
-        upper = out[..., n - K].copy()[()]
-    if first < K:
-        return upper, upper
-    lower = (
-        np.maximum.reduce(out[..., : n - K], axis=-1) if both else 0 * upper - np.inf
-    )
-    return upper, lower
-
-
 def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
     """The t of every row of a block, or of one, from where to start.
 
@@ -332,12 +288,12 @@ class _Sums:
         step = _BLOCK // v.itemsize
         cut = v.ndim == 1 and v.size > step
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
+        self.plain = not (cut or fixed)
 
     def __call__(self, t: Any) -> Moments:
-        moments = [self.scheme.moments(part, t) for part in self.parts]
-        moments.extend(self.fixed)
-        if len(moments) == 1:
-            return moments[0]
+        if self.plain:
+            return self.scheme.moments(self.v, t)
+        moments = [*self.fixed, *(self.scheme.moments(part, t) for part in self.parts)]
         m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*moments, strict=True))
         return m, P, C, W
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows import WHOLE, Array, row_dot
+from .._rows import WHOLE, Array, row_dot, row_sum
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
 # m, P, C and W (and P for S): one number for each row, or one number.
@@ -231,7 +231,7 @@ class _Clip(Scheme):
         np.floor(share, out=bound)
         ones = row_dot(bound, bound, WHOLE)
         share -= bound
-        P = np.add.reduce(share, axis=-1)
+        P = row_sum(share)
         np.ceil(share, out=bound)
         W = row_dot(bound, bound, WHOLE)
         return W + 2 * ones, P, ones, W
@@ -263,7 +263,7 @@ class _Triangular(Scheme):
         slope = np.maximum(np.minimum(z, 2 - z), 0)
         q = 0.5 * np.square(slope)
         P, C = row_dot(q, 1 - high), row_dot(q, high)
-        return row_dot(high, high, WHOLE), P, C, slope.sum(axis=-1)
+        return row_dot(high, high, WHOLE), P, C, row_sum(slope)
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         m, P, C, W = moments
@@ -301,7 +301,8 @@ class _Entmax(Scheme):
         return _counted_below(v, low, p, W)
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
-        return (self._base(v, t, self.room(v)[0]) > 1,)
+        # Half the work of base > 1; where rounding tells them apart a pass is added.
+        return (v > column(t + 1 / self.b, v),)
 
     def select(self, v: Array, t: Any) -> None:
         base = self._base(v, t, v)
@@ -404,7 +405,7 @@ def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
     deviation of the scores over that of the noise.  *computing/threshold*.
     """
     n = d.shape[-1]
-    centre = np.add.reduce(d, axis=-1) / n
+    centre = row_sum(d) / n
     deviation = np.sqrt(np.maximum(row_dot(d, d, WHOLE) / n - centre * centre, 0))
     r = deviation / spread
     # Infinite scores make r NaN or infinite: then the k-th score is all we know.
@@ -423,8 +424,8 @@ def column(t: Any, v: Array) -> Any:
 
 def _least(v: Array, bound: Any, out: Array) -> Array:
     """np.minimum of positive values and a bound, or one for each line."""
-    # NumPy's minimum of an array and a mere number takes up to four times as long.
-    if isinstance(bound, np.ndarray):
+    # NumPy's minimum of a long array and a mere number takes up to four times as long.
+    if isinstance(bound, np.ndarray) or v.size < _SHORT:
         return np.minimum(v, bound, out=out)
     return v.clip(0, bound, out=out)
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .._namespace import namespace
 from .._rows import Budget
 from ..curves import Curve
@@ -94,3 +96,23 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
     return State(a, Search(t, low, high, far, far), t != t)
+
+
+def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
+    r"""Bounds of the offset from the K-th and J-th largest entry of d.
+
+    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
+    most 1 above and at least 0 below.  Where f is 1 from b on :math:`t\ge d_{(K)}-b`,
+    since below this K entries have a whole share; where it is 0 up to a
+    :math:`t\le d_{(J)}-a`.  (Unless the gap between the two exceeds the width b - a:
+    then the thresholds are an interval, and no search is needed.)  Widened for
+    rounding.
+    """
+    K, J = np.ceil(k), np.floor(k) + 1
+    tiny = np.finfo(np.float64).tiny
+    left = curve.inverse(k / J)
+    right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
+    low = below - left - (1 + 0.5 * np.abs(left))
+    high = above - right + (1 + 0.5 * np.abs(right))
+    low = np.maximum(low, above - curve.support[1] - 0.01)
+    return low, np.minimum(high, below - curve.support[0])

@@ -7,10 +7,11 @@ import pytest
 from rows import CURVES, NAMES, named, typed
 
 import softtopk as stk
-from softtopk._rows import as_rows
+from softtopk._rows import as_rows, order_pair
 from softtopk._solve import root
-from softtopk._solve.numpy import _Sums, bracket, order_pair, solve
+from softtopk._solve.numpy import _Sums, solve
 from softtopk._solve.schemes import scheme_of
+from softtopk._solve.start import bracket
 from softtopk.curves import entmax, resolve
 
 
@@ -145,6 +146,24 @@ def test_a_tiny_budget_is_met_from_far_away(curve):
         for gap in (2, 8, 20):
             x = np.append(rng.normal(size=3), gap)
             assert abs(stk.soft_topk(x, k, curve).sum() / k - 1) <= 4e-15
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_small_step_is_felt_where_many_shares_are_small(seed):
+    """100 000 shares of 1e-5 change by thousands of eps for a step of a millionth."""
+    x = np.random.default_rng(seed).standard_cauchy(100_000) * 3.35e-6
+    p = stk.soft_topk(x.astype(np.float32), 1, entmax(1.9))
+    assert abs(p.sum(dtype=np.float64) - 1) <= 16 * np.finfo(np.float32).eps
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_an_exact_step_from_far_keeps_no_rounding_of_its_start(rows):
+    """One score far above the others: the start is log(n / 2k) above its threshold."""
+    for n, top, k in [(1000, 14, 0.499), (5000, 12, 0.499), (5000, 100, 0.3)]:
+        x = np.zeros((rows, n))
+        x[:, -1] = top
+        total = stk.soft_topk(x, k).sum(axis=-1)
+        assert abs(total / k - 1).max() <= 4 * np.finfo(float).eps
 
 
 # --- how many passes ----------------------------------------------------------------
