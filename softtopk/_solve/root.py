@@ -136,20 +136,20 @@ def solve(
         return count + 1, advance(curve, k, tau, row, at, count)
 
     _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n, plain))))
-    return centred(curve, x, k, tau, at.anchor, at.search.t)
-
-
-def centred(
-    curve: Curve, x: Any, k: Budget, tau: Any, a: Any, t: Any
-) -> tuple[Any, Any]:
-    """The middle of the thresholds of a curve that reaches 0 and 1; see `settled`."""
+    a, t = at.anchor, at.search.t
     if not ends(curve):
         return a, t
+    return settled(
+        curve, k, tau, a, t, gap_of(x, distances(x, tau, a, t) > curve.centre)
+    )
+
+
+def gap_of(x: Any, above: Any) -> tuple[Any, Any, Any]:
+    """How many scores are above the threshold, the least of them, the next one."""
     xp = namespace(x)
-    above = distances(x, tau, a, t) > curve.centre
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
-    return settled(curve, k, tau, a, t, (xp.sum(above, axis=-1), least, most))
+    return xp.sum(above, axis=-1), least, most
 
 
 def settled(
@@ -158,7 +158,7 @@ def settled(
     """The middle of the thresholds where the gap after the k-th score is too wide.
 
     A curve that reaches 0 and 1 has no share between them there, and its thresholds are
-    an interval.  The gap holds how many scores are above, the least of them, the next.
+    an interval; `gap_of` tells where the row's lies.
     """
     m, least, most = gap
     xp, width = namespace(least), curve.support[1] - curve.support[0]
