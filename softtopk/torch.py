@@ -217,6 +217,12 @@ class _Torch:
         return _EagerSelect.apply(call, x, whole, part, tau)
 
     @staticmethod
+    def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
+        if _is_recorded(x):
+            return _QuickSimplex.apply(x, curve, tau)
+        return _simplex(x, curve, tau)  # without a Function in a fifth less time
+
+    @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
             return _Balance.apply(call, x, k, c, tau)[0]
@@ -226,9 +232,9 @@ class _Torch:
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
-        if torch.compiler.is_compiling() or type(x) not in _PLAIN or not x.is_cpu:
+        if not _Torch.looks(x, check) or type(x) not in _PLAIN or not x.is_cpu:
             return False
-        return scheme_of(curve) is not None and bool(_Torch.looks(x, check))
+        return scheme_of(curve) is not None
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -382,6 +388,38 @@ class _QuickSelect(Function):
         return None, gx, None, gk, gtau
 
     jvp = _EagerSelect.jvp
+
+
+class _QuickSimplex(Function):
+    """Entmax of the same tensors; its derivative needs the shares alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, curve: curves.Entmax, tau: float) -> Any:
+        p = _simplex(x, curve, tau)
+        ctx.power = curve.b, tau
+        ctx.save_for_backward(p)
+        ctx.save_for_forward(p)
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        (p,) = ctx.saved_tensors
+        return selection.simplex_pull(ctx.power, p, g, _is_last(g)), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, *_: Any) -> Any:
+        (p,) = ctx.saved_tensors
+        return selection.simplex_pull(ctx.power, p, dx, False)
+
+
+def _simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
+    return torch.from_numpy(selection.simplex_on_numpy(x.numpy(force=True), curve, tau))
+
+
+def _is_recorded(x: Any) -> bool:
+    """Whether a result of x may have a derivative."""
+    records = x.requires_grad and torch.is_grad_enabled()
+    return records or forward_ad._current_level >= 0
 
 
 def _tensor(value: Any) -> Any:

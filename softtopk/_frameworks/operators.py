@@ -14,6 +14,8 @@ from . import subset
 from .rows import Rows, as_rows, verify
 from .selection import budget
 
+_SPARSEMAX = Entmax(2.0)
+
 
 def adopt(
     xp: Any, module: str, operator: Callable[..., Any], dim: bool = False
@@ -200,8 +202,7 @@ def sparsemax(
     array
         p, of the shape and type of `x`.
     """
-    given = {"temperature": temperature, "axis": axis, "where": where}
-    return soft_topk(xp, x, 1, CLIP, check=check, **given)
+    return _simplex(xp, x, _SPARSEMAX, temperature, axis, where, check)
 
 
 def entmax(
@@ -228,11 +229,11 @@ def entmax(
     array
         p, of the shape and type of `x`.
     """
-    given = {"temperature": temperature, "axis": axis, "where": where, "check": check}
     curve = entmax_curve(alpha)
-    if not isinstance(curve, Entmax):
-        return softmax(xp, x, **given)
-    return soft_topk(xp, x, 1, CLIP if curve.b == 1 else curve, **given)
+    if isinstance(curve, Entmax):
+        return _simplex(xp, x, curve, temperature, axis, where, check)
+    given = {"axis": axis, "where": where, "check": check}
+    return softmax(xp, x, temperature=temperature, **given)
 
 
 def top_k(
@@ -370,6 +371,24 @@ def _selected(
     rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check)
     return rows, found
+
+
+def _simplex(
+    xp: Any,
+    x: Any,
+    curve: Entmax,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: bool | None,
+) -> Any:
+    """Entmax with alpha > 1."""
+    if xp.is_quick(x, curve, check):
+        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
+        if not xp.is_array(rows.tau):
+            return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
+    given = {"temperature": temperature, "axis": axis, "where": where, "check": check}
+    return soft_topk(xp, x, 1, CLIP if curve.b == 1 else curve, **given)
 
 
 def _look(xp: Any, rows: Rows, check: bool | None) -> None:

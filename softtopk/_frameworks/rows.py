@@ -36,10 +36,11 @@ class Rows(NamedTuple):
 
     def expand(self, xp: Any, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
-        if len(self.axes) > 1:
+        tail = tuple(range(-len(self.axes), 0))
+        if len(tail) > 1:
             p = xp.reshape(p, (*p.shape[:-1], *self.sizes))
-        if self.axes != tuple(range(-len(self.axes), 0)):
-            p = xp.moveaxis(p, tuple(range(-len(self.axes), 0)), self.axes)
+        if self.axes != tail:
+            p = xp.moveaxis(p, tail, self.axes)
         return xp.astype(p, self.dtype)
 
     def reduce(self, xp: Any, value: Any) -> Any:
@@ -49,6 +50,8 @@ class Rows(NamedTuple):
 
 def flat(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """The given axes flattened into the last one."""
+    if axes == (-1,):
+        return x
     tail = tuple(range(-len(axes), 0))
     if axes != tail:
         x = xp.moveaxis(x, axes, tail)
@@ -74,8 +77,8 @@ def as_rows(
     x = xp.asarray(x)
     x, dtype = xp.floating(x, name)
     axes = _axes(axis, x.ndim, name)
-    sizes = tuple(x.shape[i] for i in axes)
-    if not math.prod(sizes):
+    sizes = tuple([x.shape[i] for i in axes])
+    if 0 in sizes:
         raise ValueError(
             f"{name} must have at least one entry along its axis, got {tuple(x.shape)}"
         )
@@ -158,12 +161,16 @@ def _fits(xp: Any, temperature: Any, x: Any) -> bool:
     """Whether a temperature is a number in the range of the scores' type."""
     if type(temperature) not in (int, float):
         return False
+    if temperature == 1:
+        return True
     tiny = float(xp.finfo(x.dtype).tiny)
     return tiny <= temperature <= 1 / tiny
 
 
 def _axes(axis: Any, ndim: int, name: str) -> tuple[int, ...]:
     """The axes counted from the end, in ascending order."""
+    if type(axis) is int and -ndim <= axis < 0:  # most calls, quickly
+        return (axis,)
     if ndim == 0:
         raise ValueError(f"{name} must have at least one axis, got a scalar")
     if axis is None:

@@ -30,10 +30,9 @@ from .._rows import (
     divide,
     row_dot,
 )
-from .._solve import Solution, root
-from .._solve import solve as quickly
+from .._solve import root, solve
 from .._solve.entmax import entmax_shares
-from ..curves import CLIP, Curve
+from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
 """Rows up to the first length are sorted for entmax: it pays for few entries in all."""
@@ -92,28 +91,39 @@ def on_numpy(
     check_temperature(tau)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
     with np.errstate(all="ignore"):
-        found = _quickly(curve, rows, tau)
+        found = solve(curve, rows, tau)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
     return (found.p.reshape(x.shape), a, t), plain
 
 
-def _quickly(curve: Curve, rows: Rows, tau: float) -> Solution:
-    """The core's solution, by that of entmax where k = 1 and it is quicker."""
-    b = 1.0 if curve is CLIP else getattr(curve, "b", 0)
-    few = rows.x.shape[1] > _SHORT or rows.x.size <= _FEW
-    if b not in (0.5, 1) or not few or np.count_nonzero(rows.k == 1) < rows.k.size:
-        return quickly(curve, rows, tau)
-    p, m = entmax_shares(rows.x, b, tau)
-    top = np.maximum.reduce(rows.x, axis=-1, dtype=np.float64)
-    found = Solution(p, top, -curve.support[0] - m**b / b)
-    alone = m >= 1
-    if np.count_nonzero(alone):  # the threshold is one of many
-        some = Rows(rows.x[alone], rows.k[alone], rows.finite[alone], *rows[3:])
-        rest = quickly(curve, some, tau)
-        p[alone], found.anchor[alone], found.offset[alone] = rest
-    return found
+def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
+    """The shares of entmax by what is quick on NumPy."""
+    b, n = curve.b, x.shape[-1]
+    if n <= _SHORT and x.size > _FEW and b in (0.5, 1):
+        return on_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
+    flat = np.ascontiguousarray(x).reshape(-1, n)
+    finite = count_finite(flat, "x")
+    if np.count_nonzero(finite) < finite.size:
+        check_budget(np.ones(finite.size), finite, "x")
+    return entmax_shares(flat, b, tau)[0].reshape(x.shape)
+
+
+def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
+    """The product of g and the derivative of entmax, which is symmetric, at shares p.
+
+    The slopes are a power of the shares.  Unless this derivative is the last that is
+    asked for, they are constant where a share is 0.
+    """
+    xp, on, (b, tau) = namespace(p), p > 0, power
+    if not last:
+        w = on * xp.where(on, p, 1) ** (1 - b)
+    else:
+        w = xp.astype(on, p.dtype) if b == 1 else p ** (1 - b)
+    gx = w * g
+    gx = gx - w * (gx.sum(-1) / w.sum(-1))[..., None]
+    return gx if tau == 1 else gx / tau
 
 
 class View(NamedTuple):

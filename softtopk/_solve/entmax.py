@@ -142,22 +142,21 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     np.maximum(z, -1, out=z)
     order = np.sort(z, axis=-1)[:, ::-1]
     j = np.arange(1, z.shape[1] + 1)
-    mean = np.cumsum(order, axis=-1)
+    mean = np.add.accumulate(order, axis=-1)
     if b == 1:
         mean -= 1
         mean /= j
         t = mean.max(axis=-1, keepdims=True)
         base = np.maximum(z - t, 0)
-        t += (base.sum(axis=-1, keepdims=True) - 1) / np.count_nonzero(
-            base, axis=-1, keepdims=True
-        )
+        count = (base > 0).sum(axis=-1, keepdims=True)
+        t += (base.sum(axis=-1, keepdims=True) - 1) / count
     else:
         mean /= j
-        root = (1 - np.cumsum(order * order, axis=-1)) / j + mean * mean
+        root = (1 - np.add.accumulate(order * order, axis=-1)) / j + mean * mean
         np.sqrt(np.maximum(root, 0, out=root), out=root)
         np.subtract(mean, root, out=root)
-        size = (root <= order).sum(axis=-1, keepdims=True)
-        t = np.take_along_axis(root, size - 1, axis=-1)
+        last = (root <= order).sum(axis=-1) - 1
+        t = root[np.arange(len(x)), last][:, None]
         base = np.maximum(z - t, 0)
         t += (row_dot(base, base)[:, None] - 1) / (2 * base.sum(axis=-1, keepdims=True))
     z -= np.maximum(t, -1, out=t)

@@ -180,9 +180,54 @@ def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
         torch.nn.Parameter(scores(3, 8)),
         scores(3, 8).bfloat16().requires_grad_(),
     ):
-        stk.sparsemax(x).square().sum().backward()
+        stk.soft_topk(x, 1, "clip").square().sum().backward()
         assert x.grad.dtype == x.dtype and x.grad.abs().max() > 0.01
     assert quick == {"on_numpy": 2, "pull_on_numpy": 2}
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 12), (90, 100), (2, 600)])
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 1.75, 2.0])
+def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
+    """Eager and looked at it is NumPy's, with a derivative that knows p alone."""
+    calls, inner = [], selection.simplex_on_numpy
+    monkeypatch.setattr(
+        selection, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+    )
+    x, v, w = (scores(*shape, seed=i) for i in range(3))
+    x.view(-1)[[1, 2]] = -torch.inf
+    x.view(-1)[3] = x.max()
+    x.requires_grad_()
+
+    def f(look):
+        return stk.entmax(x, alpha, temperature=0.7, check=look)
+
+    close = functools.partial(torch.testing.assert_close, rtol=1e-11, atol=1e-13)
+    own, sums = f(None), f(False)
+    assert calls == [1]
+    close(own, sums)
+    firsts, seconds = [], []
+    for p in (own, sums):
+        loss = (p.square() * v).sum()
+        last = torch.autograd.grad(loss, x, retain_graph=True)[0]
+        first = torch.autograd.grad(loss, x, create_graph=True)[0]
+        close(last, first)
+        firsts.append(first)
+        seconds.append(torch.autograd.grad(first, x, w)[0])
+    close(*firsts)
+    close(*seconds)
+    with forward_ad.dual_level():
+        moving = stk.entmax(forward_ad.make_dual(x.detach(), v), alpha, temperature=0.7)
+        tangent = forward_ad.unpack_dual(moving).tangent
+        close(tangent, torch.autograd.grad(f(None), x, v)[0])  # it is symmetric
+    with torch.no_grad():
+        close(f(None), own)
+    assert len(calls) == 4
+
+
+def test_entmax_refuses_what_the_core_does():
+    for bad, match in [(torch.nan, "finite or -inf"), (-torch.inf, r"k must lie")]:
+        with pytest.raises(ValueError, match=match):
+            stk.sparsemax(torch.full((2, 3), bad))
 
 
 def test_slopes_that_underflow_are_left_to_their_logarithms(quick):
