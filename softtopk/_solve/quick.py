@@ -23,13 +23,9 @@ def _sides(high: Any, q: Any) -> tuple[Any, Any, Any]:
 
 
 def _exp(u: Any) -> Sums:
-    xp = namespace(u)
-    v = xp.clip(u, None, 0)
-    p = xp.exp(v)
-    high = p > 0.5
-    P = xp.sum(xp.where(high, 0, p), axis=-1)
-    C = xp.sum(xp.where(high, -xp.expm1(v), 0), axis=-1)
-    return xp.sum(high, axis=-1), P, C, xp.sum(xp.where(u <= 0, p, 0), axis=-1), P
+    xp, below = namespace(u), u <= 0
+    P = xp.sum(xp.where(below, xp.exp(u), 0), axis=-1)
+    return xp.sum(~below, axis=-1), P, 0 * P, P, P
 
 
 def _laplace(u: Any) -> Sums:
