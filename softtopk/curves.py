@@ -420,6 +420,16 @@ class _Triangular(Curve):
             + (up - inner) * (1 - p)
         )
 
+    def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
+        """The step of the model ``P (1 - v)^2 - C (1 + v)^2 = P - C - excess``.
+
+        With ``v = step W / (2 P + 2 C)`` its slope is right; it is exact where the
+        entries of either half are at one place, and where there is one entry.
+        """
+        A = P + C
+        bent = 1 - (P - C) / A * (excess / A)
+        return 2 * (excess / W) / (1 + (0.5 * bent + 0.5 * abs(bent)) ** 0.5)
+
 
 class Entmax(Curve):
     r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""

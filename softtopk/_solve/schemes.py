@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._namespace import choose
 from .._rows import WHOLE, Array, row_dot, row_sum
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
@@ -268,9 +269,10 @@ class _Triangular(Scheme):
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         m, P, C, W = moments
         excess = P - C - (k - m)
-        noise = 2 * np.finfo(np.asarray(P).dtype).eps * (P + C)
-        excess = np.where(np.abs(excess) > noise, excess, 0)
-        return excess, t + np.where(excess == 0, 0, excess / W)
+        noise = 2 * np.finfo(P.dtype).eps * (P + C)
+        step = t + self.curve.step(excess, P, C, W, P)
+        still = abs(excess) <= noise
+        return choose(still, 0 * excess, excess), choose(still, t, step)
 
     def select(self, v: Array, t: Any) -> None:
         v -= column(t, v)

@@ -73,14 +73,18 @@ def moments(x: Any, n: Any, plain: bool = False) -> Moments:
 def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     """Where to start from, for rows with 0 < k < n finite entries.
 
-    Were scores, noise and their sum laws of one shape, the threshold would be the
-    (1 - k/n)-quantile of the sum, which mean and deviation give.
+    The threshold is the (1 - k/n)-quantile of a score plus the noise of the curve.  If
+    the scores are normal, the sum's shape is the noise's as much as its deviation to
+    the third power, so much of the third cumulant being the noise's.
     """
     xp, a, q = namespace(row.mean), row.mean, k.mean
     middle = curve.inverse(q)
     mean, deviation = curve.noise or (0.0, 1.0)
     spread = row.deviation / tau / deviation
-    t = mean - (mean + middle) * xp.hypot(spread, xp.ones_like(spread))
+    wide = xp.hypot(spread, xp.ones_like(spread))
+    normal = ((1 - q) ** 0.135 - q**0.135) / 0.1975
+    own = -(mean + middle) / deviation
+    t = mean + deviation * wide * (normal + (own - normal) / wide**3)
     above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
