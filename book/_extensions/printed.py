@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from claims.checks import code_cells
 from claims.directives import ledger_table
 from docutils import nodes
 from folds import fold
@@ -41,6 +42,7 @@ LEFT_OUT = (
     "The printed edition leaves out the cells that import, draw and check. "
     "Each chapter is a notebook that has them all, and a page of the web edition"
 )
+SHORT = 9  # lines of a cell that stays on one page
 Anchor = tuple[str, str]  # a document, and an id in it
 
 
@@ -74,9 +76,8 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
         head[0] = nodes.Text(rest.removeprefix("Proof."))
         head.insert(0, nodes.emphasis("", "Proof."))
         _end_proof(proof)
-    for code in list(doctree.findall(nodes.literal_block)):
-        if code.astext() == code.rawsource:  # else it is no plain text
-            _close_up(code)
+    for cell in code_cells(doctree):
+        _close_up(cell)
     for columns in list(doctree.findall(_is_in_columns)):
         box = nodes.container("", columns.deepcopy(), classes=["columns"])
         columns.replace_self(box)
@@ -166,11 +167,18 @@ def _latex(command: str) -> nodes.raw:
     return nodes.raw("", command, format="latex")
 
 
-def _close_up(code: nodes.literal_block) -> None:
-    """One empty line parts functions as well as two."""
-    text = code.astext().replace("\n\n\n", "\n\n")
-    code.children, code.rawsource = [], text
-    code += nodes.Text(text)
+def _close_up(cell: nodes.container) -> None:
+    """One empty line parts functions as well as two; a short cell is not split."""
+    for code in cell[0].findall(nodes.literal_block):
+        text = code.astext().replace("\n\n\n", "\n\n")
+        code.children, code.rawsource = [], text
+        code += nodes.Text(text)
+        size = len(text.splitlines())
+        if size <= SHORT:
+            room = 2 + 3 * size // 4 + 3 * len(cell[1:])  # code is small
+            cell.parent.insert(
+                cell.parent.index(cell), _latex(f"\n\\keeplines{{{room}}}\n")
+            )
 
 
 def _is_cards(node: nodes.Node) -> bool:
