@@ -42,6 +42,12 @@ LEFT_OUT = (
     "The printed edition leaves out the cells that import, draw and check. "
     "Each chapter is a notebook that has them all, and a page of the web edition"
 )
+CLOSING = (  # sections that end each chapter: the contents need not say so
+    "Validate against softtopk",
+    "Exercises",
+    "What the sources say",
+    "Further reading",
+)
 SHORT = 9  # lines of a cell that stays on one page
 Anchor = tuple[str, str]  # a document, and an id in it
 
@@ -61,6 +67,10 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
     gone = _leave_code_out(doctree) | _leave_lists_out(doctree, site)
     _lead_elsewhere(doctree, site, gone)
     _say_what_is_left_out(doctree, site)
+    for section in list(doctree.findall(_is_closing)):
+        place = section.parent.index(section)
+        section.parent.insert(place + 1, _contents_to(1))
+        section.parent.insert(place, _contents_to(0))
     for cards in list(doctree.findall(_is_cards)):
         cards.parent.remove(cards)  # doors to the pages: the contents are enough here
     for container in list(doctree.findall(nodes.container)):
@@ -165,6 +175,16 @@ def _docname(node: nodes.Element) -> str:
 
 def _latex(command: str) -> nodes.raw:
     return nodes.raw("", command, format="latex")
+
+
+def _is_closing(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.section) and node[0].astext() in CLOSING
+
+
+def _contents_to(depth: int) -> nodes.raw:
+    """From here on the contents list chapters (0), or sections too (1)."""
+    command = rf"\addtocontents{{toc}}{{\protect\setcounter{{tocdepth}}{{{depth}}}}}"
+    return _latex(f"\n{command}\n")
 
 
 def _close_up(cell: nodes.container) -> None:

@@ -85,8 +85,12 @@ From left to right
 $$a=b$$
 ```
 
+## What the sources say
+
 ```{claim} A1
 ```
+
+## More
 
 ```{exercise}
 :label: ex-one
@@ -213,6 +217,12 @@ def test_a_chapter_names_its_claims_in_a_line(tex: str) -> None:
     link = r"\\sphinxhref\{https://example.org/reference.html\\#A1\}"
     (line,) = re.findall(rf"\n\{{?{link}.*A1.*\.\n", tex)
     assert "holds" in line
+
+
+def test_the_contents_leave_out_what_ends_each_chapter(tex: str) -> None:
+    depths = re.findall(r"\\setcounter\{tocdepth\}\{(\d)\}|\\section\{(.*?)\}", tex)
+    closing = [("0", ""), ("", "What the sources say"), ("1", "")]
+    assert depths[:5] == [("", "Section"), *closing, ("", "More")]
 
 
 def test_a_solution_is_in_no_box(tex: str) -> None:
