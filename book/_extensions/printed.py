@@ -261,7 +261,7 @@ def _depart_proof(self: Any, node: proof_node) -> None:
 
 
 def _visit_theorem(self: Any, node: nodes.Element) -> None:
-    self.body.append("\n\\keeplines{5}\\phantomsection")
+    self.body.append("\n\\keeplines{6}\\phantomsection")
     visit_enumerable_node(self, node)
 
 
