@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the book: LaTeX by Jupyter Book, then XeLaTeX until every reference stands.
-# Any warning of the first and any error of the second ends it. With --packages: the
-# names of the Debian packages that it needs.
+# Any warning of the first, and any error or open reference of the second, ends it.
+# With --packages: the names of the Debian packages that it needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,5 +34,6 @@ fi
 .venv/bin/jupyter-book build . --builder latex -W --keep-going -n
 cd _build/latex
 latexmk -xelatex -halt-on-error -interaction=nonstopmode -quiet softtopk.tex
-pages=$(grep -ao 'softtopk.pdf ([0-9]* pages' softtopk.log | grep -o '[0-9]* pages')
+if grep -a "Hyper reference\|There were undefined" softtopk.log >&2; then exit 1; fi
+pages=$(grep -ao 'softtopk.xdv ([0-9]* pages' softtopk.log | grep -o '[0-9]* pages')
 echo "The printed edition: _build/latex/softtopk.pdf, $pages"

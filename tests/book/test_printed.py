@@ -1,4 +1,4 @@
-"""The printed edition's LaTeX: proofs, targets and the ledger, on a small book."""
+"""The printed edition's LaTeX: what stays, what goes and what leads where."""
 
 from __future__ import annotations
 
@@ -31,6 +31,31 @@ INDEX = """# Book
 :numbered:
 :caption: Part
 chapter
+reference
+```
+"""
+REFERENCE = """# Reference
+
+What this holds, and {py:func}`chapter.solve`.
+
+## Verdicts
+
+They are kept; so is {ref}`the exercise <ex-one>`.
+
+## Claims
+
+```{claim-ledger} claims
+```
+
+## Functions
+
+```{py:function} chapter.solve(x)
+It solves.
+```
+
+## Theorems
+
+```{theorem-list}
 ```
 """
 TEXT = """# Chapter
@@ -60,8 +85,12 @@ From left to right
 $$a=b$$
 ```
 
+## What the sources say
+
 ```{claim} A1
 ```
+
+## More
 
 ```{exercise}
 :label: ex-one
@@ -72,7 +101,7 @@ Show it.
 ```{solution-start} ex-one
 ```
 
-As above.
+As above, by {py:func}`chapter.solve`.
 
 ```{solution-end}
 ```
@@ -80,9 +109,6 @@ As above.
 <softtopk-figure>
 <p>Needs JavaScript.</p>
 </softtopk-figure>
-
-```{claim-ledger} claims
-```
 """
 
 
@@ -97,10 +123,11 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
         (check, ("claim-A1",), [printed("✓ A1 checked")]),
         ("# Ties are kept.\nassert hidden", ("check",), []),
         ("draw(hidden)", ("plot",), [printed("a picture")]),
-        ("shown = 1", (), []),
+        ("shown = 1\n\n\nsecond = 2\nsp.solve(shown)", (), [printed("the root")]),
     )
     (folder / "index.md").write_text(INDEX)
     (folder / "chapter.ipynb").write_text(notebook)
+    (folder / "reference.md").write_text(REFERENCE)
     (folder / "claims.yml").write_text(LEDGER)
     settings = {
         "extensions": [
@@ -112,6 +139,7 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
             "folds",
             "printed",
             "publish",
+            "theorems",
         ],
         "jblatex_captions_to_parts": True,
         "claims_file": "claims.yml",
@@ -141,48 +169,66 @@ def test_a_proof_is_a_passage_with_an_end(tex: str) -> None:
 def test_every_link_has_its_label(tex: str) -> None:
     asked = set(re.findall(r"\\hyperref\[(?:\\detokenize\{)?([^]}]+)", tex))
     given = set(re.findall(r"\\label\{(?:\\detokenize\{)?([^}]+)", tex))
-    assert {"chapter:check-A1", "chapter:A1", "chapter:thm-one"} <= asked
+    assert {"chapter:ex-one", "chapter:thm-one"} <= asked
     assert asked <= given
 
 
 def test_what_is_folded_is_left_out(tex: str) -> None:
-    claim, check = environments(tex, "foldline")
-    assert "A1 checked" in claim
-    assert "It is so." in claim
-    assert "Ties are kept." in check
-    for word in ("secret", "total", "hidden", "draw("):
+    for word in ("secret", "total", "hidden", "draw(", "A1 checked", "Ties are kept."):
         assert word not in tex
-    assert "shown" in tex
     assert "a picture" in tex
-    assert tex.count("are left out here. They are in") == 1
-    assert "chapter.ipynb" in tex
+    assert tex.count("leaves out the cells that import, draw and check") == 1
+
+
+def test_a_cell_that_derives_stays(tex: str) -> None:
+    code = re.sub(r"\\PYG\{[\w+]+\}|[{}]", "", tex)
+    assert "shown = 1\n\nsecond = 2\nsp.solve(shown)\n" in code
+    assert "the root" in tex
+
+
+def test_what_is_looked_up_is_left_out(tex: str) -> None:
+    for word in ("Post, Part", "It solves.", r"\section{Claims}", "claim-readers"):
+        assert word not in tex
+    assert "What this holds" in tex
+    assert "They are kept;" in tex
+    link = r"\sphinxurl{https://example.org/reference.html}"
+    words = "These sections are in the web edition alone: Claims; Functions"
+    assert f"{words}, at {link}." in tex
+
+
+def test_a_link_to_what_is_left_out_leads_to_the_web_edition(tex: str) -> None:
+    for name in ("A1", "chapter.solve"):
+        address = rf"https://example.org/reference.html\#{name}"
+        assert f"\\sphinxhref{{{address}}}" in tex
+
+
+def test_the_list_of_theorems_names_pages(tex: str) -> None:
+    (columns,) = re.findall(
+        r"\\begin\{sphinxuseclass\}\{columns\}(.*?)\\end\{sphinxuseclass\}", tex, re.S
+    )
+    assert r"(Name)\dotfill\pageref*{\detokenize{chapter:thm-one}}" in columns
 
 
 def test_a_link_to_a_theorem_leads_to_it(tex: str) -> None:
     assert re.search(r"\\phantomsection\s*\\label\{chapter:thm-one\}", tex)
 
 
-def test_a_claim_is_a_row_of_the_ledger(tex: str) -> None:
-    (row,) = environments(tex, "claimrow")
-    head, _, rest = row.partition(r"\claimstatement")
-    statement, _, check = rest.partition(r"\claimcheck")
-    assert re.match(r"\s*\\claimhead\{.*\}\s*$", head, re.S)
-    assert "A1" in head
-    assert r"\DUrole{claim-badge}{holds}" in head
-    assert "It is so." in statement
-    assert re.search(r"check on page.*\\pageref\*\{.*chapter:check-A1", check, re.S)
-
-
 def test_a_chapter_names_its_claims_in_a_line(tex: str) -> None:
-    link = r"\\hyperref\[\\detokenize\{chapter:A1\}\]"
+    link = r"\\sphinxhref\{https://example.org/reference.html\\#A1\}"
     (line,) = re.findall(rf"\n\{{?{link}.*A1.*\.\n", tex)
     assert "holds" in line
+
+
+def test_the_contents_leave_out_what_ends_each_chapter(tex: str) -> None:
+    depths = re.findall(r"\\setcounter\{tocdepth\}\{(\d)\}|\\section\{(.*?)\}", tex)
+    closing = [("0", ""), ("", "What the sources say"), ("1", "")]
+    assert depths[:5] == [("", "Section"), *closing, ("", "More")]
 
 
 def test_a_solution_is_in_no_box(tex: str) -> None:
     (solution,) = environments(tex, "booksolution")
     assert re.match(r"\s*\{Solution to", solution)
-    assert "As above." in solution
+    assert "As above," in solution
     assert "sphinxadmonition" not in solution
 
 
@@ -193,11 +239,11 @@ def test_a_figure_that_moves_has_its_address(tex: str) -> None:
 
 def test_the_style_defines_what_is_written(tex: str) -> None:
     style = (ROOT / "book" / "_latex" / "softtopk.sty").read_text(encoding="utf8")
-    for name in ("bookproof", "booksolution", "claimrow", "foldline"):
+    for name in ("bookproof", "booksolution"):
         assert f"\\begin{{{name}}}" in tex
         assert f"\\newenvironment{{{name}}}" in style
-    commands = ("claimhead", "claimstatement", "claimcheck", "keeplines")
-    for name in (*commands, "proofend", "displayend"):
+    assert r"\newenvironment{sphinxclasscolumns}" in style
+    for name in ("keeplines", "proofend", "displayend"):
         assert f"\\{name}" in tex
         assert f"\\newcommand{{\\{name}}}" in style
 
