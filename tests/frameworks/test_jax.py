@@ -32,12 +32,12 @@ def test_forward_inside_forward_is_right():
 
 
 MEAN_PASSES = {
-    "exp": 4.9,
-    "laplace": 4.6,
-    "sigmoid": 5.2,
-    "clip": 5.7,
-    "triangular": 7.5,
-    "entmax(1.5)": 7.4,
+    "exp": 4.6,
+    "laplace": 4.4,
+    "sigmoid": 5.1,
+    "clip": 5.2,
+    "triangular": 6.8,
+    "entmax(1.5)": 6.7,
 }
 
 
@@ -46,7 +46,7 @@ def test_six_passes_are_enough_for_normal_rows(capsys):
     with capsys.disabled():
         print("\n" + ", ".join(f"{name} {mean:.2f}" for name, mean in found.items()))
     assert all(found[name] <= most for name, most in MEAN_PASSES.items())
-    assert np.mean(list(found.values())) <= 6
+    assert np.mean(list(found.values())) <= 5.5
 
 
 def passes(name):

@@ -15,6 +15,7 @@ from rows import CURVES, NAMES, scores, stress
 import softtopk as stk
 from softtopk._rows import Budget
 from softtopk._solve import root
+from softtopk._solve.start import begin, moments
 from softtopk.curves import CLIP, EXP, LAPLACE, TRIANGULAR, Curve, entmax, resolve
 
 EPS = 2.0**-52
@@ -417,6 +418,20 @@ def test_steps_that_do_not_settle_give_way_to_bisection():
         # f' is about 500 at the root, and so often counts the rounding of x - lambda.
         np.testing.assert_allclose(p.sum(axis=-1), k, rtol=0, atol=500 * 16 * 2.0**-52)
         np.testing.assert_array_equal(stk.soft_topk(x[1], k, Roots()), p[1])
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=id_of)
+def test_normal_rows_start_near_their_threshold(curve):
+    """In deviations of the sum of scores and noise; far out its tail is its own."""
+    for width in (0.1, 1.0, 10.0):
+        x = width * np.random.default_rng(3).normal(size=(1, 2000))
+        for k in (2.0, 20, 200.5, 1000, 1900):
+            given = budget_of(x, k)
+            at = begin(curve, given, 1.0, moments(x, given.n))
+            _, a, t = search(curve, x, k)
+            off = at.anchor + at.search.t - (a + t)
+            near = 1 / 2 if k < 20 else 1 / 7
+            assert abs(off) <= near * np.hypot(curve.noise[1], width)
 
 
 class Timid(Curve):
