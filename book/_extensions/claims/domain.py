@@ -102,15 +102,10 @@ class ClaimDomain(Domain):
         anchor = self.data["checks"].get(docname, {}).get(target)
         if anchor is None:
             return None
-        if builder.format == "latex":  # one document: a page says where
-            label = f"\\pageref*{{\\detokenize{{{docname}:{anchor}}}}}"
-            link = nodes.inline("", "check on page\u00a0")
-            link += nodes.raw(label, label, format="latex")
-        else:
-            text = "check on this page"
-            if docname != fromdocname:
-                text = f"check in “{env.titles[docname].astext()}”"
-            link = nodes.inline(text, text)
+        text = "check on this page"
+        if docname != fromdocname:
+            text = f"check in “{env.titles[docname].astext()}”"
+        link = nodes.inline(text, text)
         return make_refnode(builder, fromdocname, docname, anchor, link)
 
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:

@@ -1,4 +1,4 @@
-"""How the lists and tables of claims are written, in HTML and in LaTeX."""
+"""How the lists and tables of claims are written."""
 
 from __future__ import annotations
 
@@ -67,25 +67,6 @@ def _depart_cell(self: Any, node: ledger_cell) -> None:
     self.body.append("</th>" if node["role"] == "rowheader" else "</td>")
 
 
-def _visit_printed_row(self: Any, node: ledger_row) -> None:
-    self.body.append("\n\\begin{claimrow}")
-
-
-def _depart_printed_row(self: Any, node: ledger_row) -> None:
-    self.body.append("\n\\end{claimrow}\n")
-
-
-def _visit_printed_cell(self: Any, node: ledger_cell) -> None:
-    place = node.parent.index(node)
-    self.body.append(("\\claimhead{", "\\claimstatement ", "\\claimcheck ")[place])
-
-
-def _depart_printed_cell(self: Any, node: ledger_cell) -> None:
-    if node.parent.index(node) == 0:
-        self.body.extend(self.hypertarget(name) for name in node.parent["ids"])
-        self.body.append("}")
-
-
 def _nothing(self: Any, node: nodes.Element) -> None:
     """Other formats show the paragraphs of a cell one after the other."""
 
@@ -93,18 +74,10 @@ def _nothing(self: Any, node: nodes.Element) -> None:
 def add_nodes(app: Sphinx) -> None:
     """Register the nodes with their writers."""
     plain = (_nothing, _nothing)
-    for node, html, latex in (
-        (claim_fold, (_visit_fold, _depart_fold), plain),
-        (ledger_table, (_visit_table, _depart_table), plain),
-        (
-            ledger_row,
-            (_visit_row, _depart_row),
-            (_visit_printed_row, _depart_printed_row),
-        ),
-        (
-            ledger_cell,
-            (_visit_cell, _depart_cell),
-            (_visit_printed_cell, _depart_printed_cell),
-        ),
+    for node, html in (
+        (claim_fold, (_visit_fold, _depart_fold)),
+        (ledger_table, (_visit_table, _depart_table)),
+        (ledger_row, (_visit_row, _depart_row)),
+        (ledger_cell, (_visit_cell, _depart_cell)),
     ):
-        app.add_node(node, html=html, latex=latex, text=plain)
+        app.add_node(node, html=html, latex=plain, text=plain)
