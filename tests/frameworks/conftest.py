@@ -75,6 +75,7 @@ class Torch(Library):
     gradient = staticmethod(torch.func.grad)
     jacobian = staticmethod(torch.func.jacrev)
     vmap = staticmethod(torch.func.vmap)
+    program = staticmethod(lambda f: f)  # compiled, where nothing else is quick
     exp, where = staticmethod(torch.exp), staticmethod(torch.where)
 
 
@@ -125,7 +126,12 @@ class Jax(Library):
     def jacobian(f, argnums=0):
         return jax.jit(jax.jacrev(f, argnums))
 
-    vmap = staticmethod(jax.vmap)
+    @staticmethod
+    @few
+    def vmap(f):
+        return jax.jit(jax.vmap(f))
+
+    program = staticmethod(few(jax.jit))
     exp, where = staticmethod(jnp.exp), staticmethod(jnp.where)
 
 
