@@ -103,6 +103,10 @@ class Jax(Library):
         return _pulled(f)(tuple(args), g)
 
     @staticmethod
+    def vjp(f, args, g):
+        return _backward(f)(tuple(args), g)
+
+    @staticmethod
     def push(f, args, tangents):
         return _pushed(f)(tuple(args), tuple(tangents))
 
@@ -142,6 +146,11 @@ def _pulled(f):
         return value, back(g)
 
     return jax.jit(both)
+
+
+@few
+def _backward(f):  # no part of a value that the gradient does not need
+    return jax.jit(lambda args, g: jax.vjp(f, *args)[1](g))
 
 
 @few

@@ -1,5 +1,6 @@
 """What only JAX has: jit, collectives of the compiled program, the number of passes."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -112,7 +113,8 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         [sys.executable, "-c", textwrap.dedent(program)],
         env={
             "PATH": "/usr/bin:/bin",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
+            + " --xla_force_host_platform_device_count=8",
             "PYTHONPATH": str(core.__path__[0] + "/.."),
         },
         capture_output=True,
