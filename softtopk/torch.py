@@ -218,6 +218,11 @@ class _Torch:
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if isinstance(x, DTensor):
+            raise NotImplementedError(
+                "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
+                "gather the scores (full_tensor), or give each process its matrices"
+            )
         if torch.compiler.is_compiling():
             return _Balance.apply(call, x, k, c, tau)[0]
         _one_forward_mode()
@@ -226,7 +231,7 @@ class _Torch:
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
-        if torch.compiler.is_compiling() or type(x) not in _PLAIN or not x.is_cpu:
+        if type(x) not in _PLAIN or not x.is_cpu:
             return False
         return scheme_of(curve) is not None and bool(_Torch.looks(x, check))
 

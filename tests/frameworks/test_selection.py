@@ -266,6 +266,53 @@ def test_nothing_and_everything_is_exact_and_flat(lib):
             assert (lib.numpy(grad) == 0).all()
 
 
+def test_an_infinite_threshold_does_not_move(lib):
+    x = lib.array(np.array([[3.0, 1.0, -2.0], [1.0, -np.inf, 2.0]]))
+
+    def thresholds(x, k, tau):
+        return lib.ops.threshold(x, k, "laplace", temperature=tau)
+
+    at = [x, lib.array(np.array([0.0, 2.0])), lib.array(0.7)]
+    value, back = lib.pull(thresholds, at, lib.array(np.array([1.0, 2.0])))
+    assert lib.numpy(value).tolist() == [math.inf, -math.inf]
+    assert all((lib.numpy(g) == 0).all() for g in back)
+    moves = [lib.array(np.ones(tuple(v.shape))) for v in at]
+    assert (lib.numpy(lib.jvp(thresholds, at, moves)) == 0).all()
+
+
+@pytest.mark.parametrize("check", [None, False])
+@pytest.mark.parametrize("name", ["clip", "triangular", 1.25, 1.5, 2.0])
+def test_a_threshold_that_is_an_interval_moves_as_its_middle(lib, name, check):
+    """Half with the last score above it and half with the first below; ties as one."""
+    x = np.array([[7.0, 5.0, 0.0, -3.0], [4.0, 4.0, -1.0, -1.0]])
+    beside = np.array([[0, 0.5, 0.5, 0], [0.25, 0.25, 0.25, 0.25]])
+    k, tau, h = np.array([2.0, 2.0]), 0.8, 1e-6
+
+    def thresholds(x, k, tau):
+        curve = curve_of(name)
+        return lib.ops.threshold(x, k, curve, temperature=tau, check=check)
+
+    at = [lib.array(v) for v in (x, k, tau)]
+    value, (gx, gk, gtau) = lib.pull(thresholds, at, lib.array(np.array([1.0, 2.0])))
+    core = stk.threshold(x, k, curve_of(name), temperature=tau)
+    assert abs(lib.numpy(value) - core).max() < 1e-14
+    ends = [
+        stk.threshold(x, k, curve_of(name), temperature=tau + s * h) for s in (1, -1)
+    ]
+    by_tau = (ends[0] - ends[1]) / (2 * h)
+    assert abs(lib.numpy(gx) - beside * [[1], [2]]).max() < 1e-15
+    assert (lib.numpy(gk) == 0).all()
+    assert float(gtau) == pytest.approx(by_tau @ [1, 2], abs=1e-8)
+    moves = [lib.array(v) for v in (np.ones((2, 4)), np.zeros(2), 1.0)]
+    assert abs(lib.numpy(lib.jvp(thresholds, at, moves)) - 1 - by_tau).max() < 1e-8
+
+    def last(x, tau):
+        return lib.gradient(lambda tau: thresholds(x, at[1], tau).sum())(tau)
+
+    twice = lib.gradient(last, (0, 1))(at[0], at[2])
+    assert all(abs(lib.numpy(g)).max() < 1e-13 for g in twice)
+
+
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
 def test_sixteen_bits_are_solved_in_float32_and_rounded_once(lib, kind):
     dtype = getattr(lib, kind)
@@ -369,6 +416,26 @@ def test_a_row_out_of_range_that_nobody_looks_at_is_nan_and_no_other(lib):
         lib.ops.soft_topk(lib.array(x), k, temperature=lib.array(-1.0), check=False)
     )
     assert np.isnan(p).all()
+
+
+def test_scores_whose_difference_overflows_are_nan_or_right(lib):
+    """And no other row is NaN: which it is depends on where the threshold lies."""
+    x = 1e308 * np.array([[-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7], [0, 0, 0, 0]])
+    x[2], nans = [3.0, 1.0, 0.0, -2.0], 0
+
+    def shares(x, k, tau):
+        return lib.ops.soft_topk(x, k, curve, temperature=tau, check=False)
+
+    for name in CURVES:
+        curve = curve_of(name)
+        for k in (1, 1.5):
+            for tau in (1.0, 1e307):
+                p = lib.numpy(shares(lib.array(x), k, tau))
+                exact = [np.array(reference(v, k, name, tau).p, float) for v in x]
+                wrong = abs(p - exact) > 1e-14
+                assert not wrong.any() and np.isfinite(p[2]).all()
+                nans += np.isnan(p[:2]).all(axis=-1).sum()
+    assert nans
 
 
 def test_a_long_row_is_counted_in_integers(lib):
