@@ -20,9 +20,10 @@ TORCH_INDEX ?=
 DATA        := islp==0.6.0
 COMPILED    := torchsort==0.1.10
 
-# The tests compile hundreds of programs and run each once: XLA's costly passes take a
-# quarter of their time.  The weekly workflow leaves them in (XLA=).
-XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+# The tests compile hundreds of programs and run each a few times: what XLA takes to make
+# them quick is most of their time.  The weekly workflow leaves all of it in (XLA=).
+XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
+  --xla_cpu_use_fusion_emitters=false
 
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
 export OMP_NUM_THREADS := 1
@@ -86,8 +87,8 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Part that trains
-	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
-	  tests/frameworks tests/book/test_pages_code.py \
+	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q \
+	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
 	  softtopk/torch.py softtopk/jax.py softtopk/dask.py
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
 	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training

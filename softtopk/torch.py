@@ -224,6 +224,11 @@ class _Torch:
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if isinstance(x, DTensor):
+            raise NotImplementedError(
+                "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
+                "gather the scores (full_tensor), or give each process its matrices"
+            )
         if torch.compiler.is_compiling():
             return _Balance.apply(call, x, k, c, tau)[0]
         _one_forward_mode()

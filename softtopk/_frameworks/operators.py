@@ -15,29 +15,35 @@ from .rows import Rows, as_rows, verify
 from .selection import budget
 
 _SPARSEMAX = Entmax(2.0)
+_DIMS = (("axis", "dim"), ("axes", "dims"))
+"""The words of this package, and those of PyTorch's users."""
 
 
 def adopt(
     xp: Any, module: str, operator: Callable[..., Any], dim: bool = False
 ) -> Callable[..., Any]:
-    """The operator on one library's arrays; with `dim`, that word is taken for axis."""
-    given = inspect.signature(operator)
-    names = [p for p in given.parameters.values() if p.name != "xp"]
-    if dim:
-        names = [p.replace(name="dim") if p.name == "axis" else p for p in names]
+    """The operator on one library's arrays; `dim` takes that word too for an axis."""
+    given, text = inspect.signature(operator), inspect.getdoc(operator) or ""
+    pairs = [(a, d) for a, d in _DIMS if dim and a in given.parameters]
+    words = dict(pairs)
+    names = [
+        p.replace(name=words.get(p.name, p.name))
+        for p in given.parameters.values()
+        if p.name != "xp"
+    ]
 
     @functools.wraps(operator)
     def bound(*args: Any, **kwargs: Any) -> Any:
-        if dim and "dim" in kwargs:
-            if "axis" in kwargs:
-                raise TypeError("dim and axis are one argument: give one of them")
-            kwargs["axis"] = kwargs.pop("dim")
+        for axis, word in pairs:
+            if word in kwargs:
+                if axis in kwargs:
+                    raise TypeError(f"{word} and {axis} are one argument: give one")
+                kwargs[axis] = kwargs.pop(word)
         return operator(xp, *args, **kwargs)
 
-    text = inspect.getdoc(operator) or ""
-    if dim:
-        text = text.replace("axis :", "dim :").replace("axis, where", "dim, where")
-        text = text.replace("`axis`", "`dim`")
+    for axis, word in pairs:
+        for mark in ("{} :", "{}, where", "`{}`"):
+            text = text.replace(mark.format(axis), mark.format(word))
     bound.__doc__, bound.__module__ = text, module
     del bound.__wrapped__
     bound.__signature__ = given.replace(parameters=names)  # type: ignore[attr-defined]
@@ -120,10 +126,19 @@ def threshold(
     Returns
     -------
     array
-        One number a row; +inf where k = 0, -inf where k takes all finite entries.
+        One number a row; +inf where k = 0, -inf where k takes all finite entries: its
+        derivatives are 0 there.
+
+    Notes
+    -----
+    Where all shares are 0 or 1 the threshold is the middle of an interval, and has the
+    derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
+    derivative by `k` is 0.
     """
     rows, (_, a, t) = _selected(xp, x, k, curve, temperature, axis, where, check)
-    return rows.reduce(xp, a + rows.tau * t)
+    inner = xp.isfinite(t)
+    finite = a + rows.tau * xp.where(inner, t, 0)
+    return rows.reduce(xp, xp.where(inner, finite, t))
 
 
 def top_k_st(

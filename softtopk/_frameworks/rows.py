@@ -204,7 +204,8 @@ def _fit(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
 def verify(xp: Any, x: Any, k: Budget, tau: Any, name: str = "x") -> bool:
     """Raise as the core does for values out of range; whether no row is special.
 
-    A special row has an entry of -inf, or nothing or everything to select.
+    A special row has an entry of -inf or scores whose difference overflows, or nothing
+    or everything to select.
     """
     top, least = xp.max(x), xp.min(x)
     if not bool(top < math.inf) or bool(least != least):
@@ -220,4 +221,4 @@ def verify(xp: Any, x: Any, k: Budget, tau: Any, name: str = "x") -> bool:
             f"{name} in the row"
         )
     inner = (k.without(0) > 0) & (k.rest > 0)
-    return bool(least > -math.inf) and bool(inner.all())
+    return bool(top - least < math.inf) and bool(inner.all())

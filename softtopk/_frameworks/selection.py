@@ -8,7 +8,9 @@ their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
           \Bigr)+s_i\,dk.
 
 The anchor a is a constant: :math:`\lambda=a+\tau t`.  The shares s come from the
-logarithms of the slopes, so that they exist where all slopes underflow.  `push` and
+logarithms of the slopes, so that they exist where all slopes underflow.  Where all are
+0 the shares do not move, and the threshold is the middle of an interval, which half
+follows the last score above it and half the first below.  `push` and
 `pull` are written in x, t and tau, so that their own derivatives are right too: the
 rule for t is applied again.  Derived in *selection/derivatives*.
 """
@@ -49,8 +51,8 @@ def solved(
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets; `plain` where `verify` found no special row.
 
-    Nothing to select is the offset +inf, everything -inf; a row that is out of range is
-    NaN.
+    Nothing to select is the offset +inf, everything -inf.  A row out of range is NaN,
+    and so is one with a score whose distance to the threshold overflows.
     """
     if plain:
         a, t = root.solve(curve, x, k, tau, plain)
@@ -67,7 +69,8 @@ def solved(
     scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
     a, t = root.solve(curve, xp.where(inner[..., None], x, 0), safe, scale)
     outer = xp.where(k.without(0) == 0, xp.full_like(t, math.inf), -math.inf)
-    t = xp.where(inner, t, xp.where(fits, outer, math.nan))
+    near = xp.all((abs(x - a[..., None]) < math.inf) | (x == -math.inf), axis=-1)
+    t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     at = view(x, a, t, tau, plain)
     all_or_none = xp.where(t != t, t, xp.where(t < 0, xp.ones_like(t), 0))[..., None]
@@ -163,12 +166,28 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
 
 
 class Slopes(NamedTuple):
-    """w, their shares of the sum, 1 / W (0 where W vanishes), and (x - a) / tau."""
+    """w, their shares of the sum, 1 / W (0 where W vanishes), and the view."""
 
     w: Any
     s: Any
     inverse: Any
-    d: Any
+    at: View
+
+    def of_threshold(self, curve: Curve) -> Any:
+        """The derivative of the threshold by the scores, of a curve that has ends.
+
+        Where all shares are 0 or 1, that of the middle between the two next scores.
+        """
+        xp, u = namespace(self.s), self.at.u
+        above, next_to = u > curve.centre, []
+        for side, sign in ((above, 1), (~above, -1)):
+            far = self.at.only(xp.where(side, sign * u, math.inf), math.inf)
+            near = far == xp.min(far, axis=-1)[..., None]
+            near = xp.where(near & (far < math.inf), xp.ones_like(self.s), 0)
+            next_to.append(near / xp.clip(xp.sum(near, axis=-1), 1, None)[..., None])
+        flat = xp.sum(self.s, axis=-1) == 0
+        half = 0.5 * (next_to[0] + next_to[1])
+        return xp.where(flat[..., None], half, self.s)
 
 
 def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
@@ -183,20 +202,23 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
     steep = W > xp.finfo(W.dtype).tiny
-    return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at.d)
+    return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
 
 
 def push(
     curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The changes of the shares and of t; `at` holds x, a, t and tau."""
-    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
-    tau = at[3]
+    xp, found, tau = namespace(at[0]), slopes(curve, at, plain), at[3]
+    w, s, inverse, (_, d, _) = found
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
     move = (dx - d * dtau) / tau
     mean = xp.sum(s * move, axis=-1)
-    return w * (move - mean[..., None]) + s * dk[..., None], mean - dk * inverse
+    dp = w * (move - mean[..., None]) + s * dk[..., None]
+    if root.ends(curve):
+        mean = xp.sum(found.of_threshold(curve) * move, axis=-1)
+    return dp, mean - dk * inverse
 
 
 def pull(
@@ -205,13 +227,14 @@ def pull(
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None
-    xp, (w, s, inverse, d) = namespace(at[0]), slopes(curve, at, plain)
+    xp, found = namespace(at[0]), slopes(curve, at, plain)
+    w, s, inverse, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)
         gx = w * (gp - gk[..., None])
     if gt is not None:
-        gx = gx + gt[..., None] * s
+        gx = gx + gt[..., None] * (found.of_threshold(curve) if root.ends(curve) else s)
         gk = gk - gt * inverse
     gx = gx / (tau[..., None] if tau.ndim else tau)
     gtau = -xp.sum(gx * d, axis=-1)
@@ -223,7 +246,7 @@ def pull_on_numpy(
 ) -> tuple[Any, Any, Any] | None:
     """`pull` of a named curve at one temperature, in fewer operations.
 
-    None if a row needs the logarithms of its slopes.
+    None if a row needs the logarithms of its slopes, or the middle of its thresholds.
     """
     a, t, tau = a[..., None], t[..., None], float(tau)
     with np.errstate(all="ignore"):
@@ -235,7 +258,7 @@ def pull_on_numpy(
         steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
         if np.count_nonzero(steep) < steep.size:
             flat = root.ends(curve) & (W == 0)  # no logarithm of a slope is finite
-            if np.count_nonzero(steep | flat) < steep.size:
+            if gt is not None or np.count_nonzero(steep | flat) < steep.size:
                 return None
             inverse = np.where(flat, 0, inverse)
         mean = 0 * inverse if gp is None else row_dot(w, gp) * inverse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 
@@ -19,7 +20,22 @@ jax.config.update("jax_enable_x64", True)
 torch.set_num_threads(1)
 
 
-class Torch:
+few = functools.lru_cache(maxsize=8)  # the programs of a test, not those of all
+
+
+class Library:
+    """Derivatives without the values."""
+
+    @classmethod
+    def vjp(cls, f, args, g):
+        return cls.pull(f, args, g)[1]
+
+    @classmethod
+    def jvp(cls, f, args, tangents):
+        return cls.push(f, args, tangents)[1]
+
+
+class Torch(Library):
     name, ops, bfloat16, float16 = (
         "torch",
         softtopk.torch,
@@ -41,22 +57,29 @@ class Torch:
         return array.to(dtype)
 
     @staticmethod
-    def vjp(f, args, g):
+    def pull(f, args, g):
         args = [a.clone().requires_grad_() for a in args]
-        return torch.autograd.grad(f(*args), args, g)
+        value = f(*args)
+        return value, torch.autograd.grad(value, args, g)
 
     @staticmethod
-    def jvp(f, args, tangents):
-        return torch.func.jvp(f, tuple(args), tuple(tangents))[1]
+    def push(f, args, tangents):
+        return torch.func.jvp(f, tuple(args), tuple(tangents))
+
+    @staticmethod
+    def value_and_gradient(f, argnums=0):
+        both = torch.func.grad_and_value(f, argnums)
+        return lambda *args: both(*args)[::-1]
 
     hessian = staticmethod(torch.func.hessian)
     gradient = staticmethod(torch.func.grad)
     jacobian = staticmethod(torch.func.jacrev)
     vmap = staticmethod(torch.func.vmap)
+    program = staticmethod(lambda f: f)  # compiled, where nothing else is quick
     exp, where = staticmethod(torch.exp), staticmethod(torch.where)
 
 
-class Jax:
+class Jax(Library):
     name, ops, bfloat16, float16 = "jax", softtopk.jax, jnp.bfloat16, jnp.float16
 
     @staticmethod
@@ -74,28 +97,65 @@ class Jax:
         return array.astype(dtype)
 
     # Compiled whole: one operation at a time, each would be compiled for its shapes.
+    # And once for a function: what changes from call to call is to be an argument.
+    @staticmethod
+    def pull(f, args, g):
+        return _pulled(f)(tuple(args), g)
+
     @staticmethod
     def vjp(f, args, g):
-        return jax.jit(lambda args, g: jax.vjp(f, *args)[1](g))(tuple(args), g)
+        return _backward(f)(tuple(args), g)
 
     @staticmethod
-    def jvp(f, args, tangents):
-        return jax.jit(lambda *at: jax.jvp(f, *at)[1])(tuple(args), tuple(tangents))
+    def push(f, args, tangents):
+        return _pushed(f)(tuple(args), tuple(tangents))
 
     @staticmethod
+    @few
+    def value_and_gradient(f, argnums=0):
+        return jax.jit(jax.value_and_grad(f, argnums))
+
+    @staticmethod
+    @few
     def hessian(f):
         return jax.jit(jax.hessian(f))
 
     @staticmethod
-    def gradient(f):
-        return jax.jit(jax.grad(f))
+    @few
+    def gradient(f, argnums=0):
+        return jax.jit(jax.grad(f, argnums))
 
     @staticmethod
+    @few
     def jacobian(f, argnums=0):
         return jax.jit(jax.jacrev(f, argnums))
 
-    vmap = staticmethod(jax.vmap)
+    @staticmethod
+    @few
+    def vmap(f):
+        return jax.jit(jax.vmap(f))
+
+    program = staticmethod(few(jax.jit))
     exp, where = staticmethod(jnp.exp), staticmethod(jnp.where)
+
+
+@few
+def _pulled(f):
+    def both(args, g):
+        value, back = jax.vjp(f, *args)
+        return value, back(g)
+
+    return jax.jit(both)
+
+
+@few
+def _backward(f):  # no part of a value that the gradient does not need
+    return jax.jit(lambda args, g: jax.vjp(f, *args)[1](g))
+
+
+@few
+def _pushed(f):
+    return jax.jit(functools.partial(jax.jvp, f))
 
 
 @pytest.fixture(params=[Torch, Jax], ids=lambda lib: lib.name)

@@ -1,5 +1,6 @@
 """What only JAX has: jit, collectives of the compiled program, the number of passes."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -107,12 +108,27 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
                 error = abs(np.asarray(compiled(*given)) - np.asarray(f(*plain))).max()
                 assert error < 1e-14, error
                 print(curve, f.__name__, sums)
+
+        def loads(S):
+            return stk.balanced_topk(S, 2, temperature=0.5)
+
+        def slope(S):
+            return jax.grad(lambda S: (loads(S) ** 2).sum())(S)
+
+        S, rows = x[0].reshape(200, 4), NamedSharding(mesh, P("d", None))
+        divided = jax.device_put(S, rows)
+        compiled = jax.jit(slope, in_shardings=rows, out_shardings=rows)
+        compiled = compiled.lower(divided).compile()
+        assert not re.search(other, compiled.as_text())
+        assert abs(np.asarray(compiled(divided)) - slope(jnp.asarray(S))).max() < 1e-13
+        print("loads")
     """
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         env={
             "PATH": "/usr/bin:/bin",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
+            + " --xla_force_host_platform_device_count=8",
             "PYTHONPATH": str(core.__path__[0] + "/.."),
         },
         capture_output=True,
@@ -120,4 +136,4 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         timeout=300,
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.count("\n") == 12
+    assert run.stdout.count("\n") == 13

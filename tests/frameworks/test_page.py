@@ -1,5 +1,6 @@
 """The page of the reference: its listing is the modules', its table is true."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -29,11 +30,6 @@ def operator(lib, name):
     return at
 
 
-def weighed(lib, g, weights):
-    """The gradient of g, or of a sum of what g is."""
-    return lib.gradient(lambda v: (g(v) * weights).sum())
-
-
 def test_the_listing_is_that_of_the_modules():
     sys.path.insert(0, str(ROOT / "tools"))
     import frameworks_page
@@ -53,33 +49,37 @@ def test_each_cell_of_the_table(lib, row):
     f = operator(lib, name)
     scores = np.stack([X, X[::-1]]) if name == "balanced_topk" else X
     at = [lib.array(scores), lib.array(2.4), lib.array(0.8)]
-    for place, order in enumerate(orders):
-        if order == "none":
-            continue
+    by = {i: order for i, order in enumerate(orders) if order != "none"}
+    sizes = [tuple(v.shape) for v in at]
+    weights = [np.exp(np.arange(math.prod(s)) / 3).reshape(s) for s in sizes]
 
-        def total(v, place=place):
-            given = [*at[:place], v, *at[place + 1 :]]
-            out = f(*given)
-            return (out * out).sum()
+    def total(*at):
+        out = f(*at)
+        return (out * out).sum()
 
-        derivative, v = total, at[place]
-        weights = np.exp(np.arange(lib.numpy(v).size) / 3).reshape(lib.numpy(v).shape)
-        for _ in range({"any": 2, "1": 1, "0": 1}[order]):
-            last = derivative
-            derivative = weighed(lib, last, 1 if last is total else lib.array(weights))
-        h = 1e-5
-        move = lib.array(h * np.cos(np.arange(lib.numpy(v).size)).reshape(v.shape))
-        ends = [(lib.numpy(last(v + s * move)) * weights).sum() for s in (1, -1)]
-        if last is total:
-            ends = [lib.numpy(total(v + s * move)) for s in (1, -1)]
-        change = (ends[0] - ends[1]) / 2
-        slope = (lib.numpy(derivative(v)) * lib.numpy(move)).sum()
+    def weighed(*at):
+        """The gradient by everything, in one direction."""
+        found = lib.gradient(total, tuple(by))(*at)
+        pairs = zip(by, found, strict=True)
+        return sum((lib.array(weights[i]) * g).sum() for i, g in pairs)
+
+    # The last derivative but one, and what differences of it say of the last.
+    again = "any" in by.values()
+    assert not again or set(by.values()) == {"any"}
+    both = lib.value_and_gradient(weighed if again else total, tuple(by))
+    for (i, order), slope in zip(by.items(), both(*at)[1], strict=True):
+        move = 1e-5 * np.cos(np.arange(math.prod(sizes[i]))).reshape(sizes[i])
+        ends = [
+            float(both(*at[:i], at[i] + s * lib.array(move), *at[i + 1 :])[0])
+            for s in (1, -1)
+        ]
+        slope = (lib.numpy(slope) * move).sum()
         if name != "top_k_st":  # whose derivative is another operator's
-            assert slope == pytest.approx(change, abs=1e-8)
+            assert slope == pytest.approx((ends[0] - ends[1]) / 2, abs=1e-8)
         assert (abs(slope) > 1e-9) == (order != "0")
     if batched == "yes":
         rows = lib.vmap(lambda x: f(x, *at[1:]))(at[0])
         assert abs(lib.numpy(rows) - lib.numpy(f(*at))).max() < 1e-14
     if short == "yes":
         x = lib.cast(at[0], lib.bfloat16)
-        assert f(x, 2, 0.8).dtype == lib.bfloat16
+        assert lib.program(lambda x: f(x, 2, 0.8))(x).dtype == lib.bfloat16

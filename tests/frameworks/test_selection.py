@@ -39,11 +39,15 @@ def rows():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", CURVES)
 def test_shares_threshold_and_gradient_are_those_of_fifty_digits(lib, name, dtype):
-    eps, rng = EPS[dtype], np.random.default_rng(1)
+    eps, rng, curve = EPS[dtype], np.random.default_rng(1), curve_of(name)
+
+    def shares(x, k, tau):
+        return lib.ops.soft_topk(x, k, curve, temperature=tau)
+
     for x, k, tau in rows():
         x, tau = x.astype(dtype), float(dtype(tau))
         ref = reference(x, k, name, tau)
-        X, curve = lib.array(x), curve_of(name)
+        X = lib.array(x)
         p = lib.numpy(lib.ops.soft_topk(X, k, curve, temperature=tau))
         assert p.dtype == dtype
         assert max(abs(p - np.array(ref.p, float))) <= 8 * eps
@@ -51,13 +55,9 @@ def test_shares_threshold_and_gradient_are_those_of_fifty_digits(lib, name, dtyp
         scale = max(abs(x[np.isfinite(x)]).max(), tau)
         assert abs(float(t) - float(ref.threshold)) <= 16 * eps * scale
         g = rng.standard_normal(len(x)).astype(dtype)
-        (gx,) = lib.vjp(
-            lambda v, k=k, tau=tau, curve=curve: lib.ops.soft_topk(
-                v, k, curve, temperature=tau
-            ),
-            [X],
-            lib.array(g),
-        )
+        given = [X, lib.array(k, np.float64), lib.array(tau, dtype)]
+        same, (gx, *_) = lib.pull(shares, given, lib.array(g))
+        assert max(abs(lib.numpy(same) - np.array(ref.p, float))) <= 8 * eps
         exact = np.array(ref.vjp(g), float)
         reach = 32 * eps * scale / tau if name in ("triangular", 1.25) else 0
         assert max(abs(lib.numpy(gx) - exact)) * tau <= 32 * eps + 4 * reach
@@ -66,6 +66,10 @@ def test_shares_threshold_and_gradient_are_those_of_fifty_digits(lib, name, dtyp
 @pytest.mark.parametrize("name", CURVES)
 def test_derivatives_by_budget_and_temperature(lib, name):
     """Of the shares: w / W, and w (mean of x - x) / tau^2."""
+
+    def shares(x, k, tau):
+        return lib.ops.soft_topk(x, k, curve_of(name), temperature=tau)
+
     for x, k, tau in rows():
         ref = reference(x, k, name, tau)
         with mp.workdps(ref.digits):
@@ -77,27 +81,20 @@ def test_derivatives_by_budget_and_temperature(lib, name):
                 for a, b in zip(ref.w, finite, strict=True)
             ]
             spread = float(max(abs(v - mean) for v in finite)) / tau
-
-        def shares(k, tau, x=x):
-            return lib.ops.soft_topk(lib.array(x), k, curve_of(name), temperature=tau)
-
-        given = [lib.array(k, np.float64), lib.array(tau, np.float64)]
-        zero = lib.array(0.0)
-        dk = lib.numpy(lib.jvp(shares, given, [lib.array(1.0), zero]))
-        dtau = lib.numpy(lib.jvp(shares, given, [zero, lib.array(1.0)]))
+        given = [lib.array(v, np.float64) for v in (x, k, tau)]
+        still, zero, one = (lib.array(v) for v in (np.zeros(len(x)), 0.0, 1.0))
+        dk = lib.numpy(lib.jvp(shares, given, [still, one, zero]))
+        dtau = lib.numpy(lib.jvp(shares, given, [still, zero, one]))
         room = 2.0**-40 if name == "triangular" or name == 1.25 else 2.0**-46
         assert max(abs(dk - np.array(share, float))) <= room
         assert (
             max(abs(dtau - np.array(by_tau, float))) <= room * (1 + spread) ** 2 / tau
         )
-        g = lib.array(np.cos(np.arange(len(x))))
-        back = lib.vjp(shares, given, g)
-        assert float(back[0]) == pytest.approx(
-            float((dk * lib.numpy(g)).sum()), abs=1e-12
-        )
-        assert float(back[1]) == pytest.approx(
-            float((dtau * lib.numpy(g)).sum()), abs=1e-10 * (1 + spread)
-        )
+        g = np.cos(np.arange(len(x)))
+        _, by_k, by_tau = lib.vjp(shares, given, lib.array(g))
+        assert float(by_k) == pytest.approx(float((dk * g).sum()), abs=1e-12)
+        close = 1e-10 * (1 + spread)
+        assert float(by_tau) == pytest.approx(float((dtau * g).sum()), abs=close)
 
 
 def exact_hessian(x, k, name, tau, g):
@@ -135,15 +132,16 @@ def exact_hessian(x, k, name, tau, g):
 def test_hessians_are_those_of_fifty_digits(lib, name):
     x = np.array([1.3, 0.4, -0.2, -0.9, 0.71])
     g = np.array([1.0, -2.0, 0.5, 3.0, -1.5])
+
+    def loss(v, k):
+        p = lib.ops.soft_topk(v, k, curve_of(name), temperature=0.8)
+        return (p * lib.array(g)).sum()
+
     for k in (1.6, 2.5):
         exact = exact_hessian(x, k, name, 0.8, g)
-
-        def loss(v, k=k):
-            p = lib.ops.soft_topk(v, k, curve_of(name), temperature=0.8)
-            return (p * lib.array(g)).sum()
-
-        found = lib.numpy(lib.hessian(loss)(lib.array(x)))
-        twice = lib.numpy(lib.jacobian(lib.jacobian(loss))(lib.array(x)))
+        at = lib.array(x), lib.array(k)
+        found = lib.numpy(lib.hessian(loss)(*at))
+        twice = lib.numpy(lib.jacobian(lib.jacobian(loss))(*at))
         assert abs(found - exact).max() <= 1e-13 * max(1, abs(exact).max())
         assert abs(twice - exact).max() <= 1e-13 * max(1, abs(exact).max())
 
@@ -244,19 +242,12 @@ def test_masks_and_minus_infinity_take_no_part(lib, name):
 
     for grad in lib.vjp(loss, [lib.array(hidden), k], lib.array(1.0)):
         assert np.isfinite(lib.numpy(grad)).all()
-    second = (
-        lib.vjp(
-            lambda x: (
-                lib.gradient(loss)(x, k) * lib.array(np.where(mask, x_, 0))
-            ).sum(),
-            [lib.array(hidden)],
-            lib.array(1.0),
-        )
-        if (x_ := x) is not None
-        else ()
-    )
-    assert np.isfinite(lib.numpy(second[0])).all()
-    assert (lib.numpy(second[0])[~mask] == 0).all()
+
+    def weighed(v, k):
+        return (lib.gradient(loss)(v, k) * lib.array(np.where(mask, x, 0))).sum()
+
+    second = lib.numpy(lib.gradient(weighed)(lib.array(hidden), k))
+    assert np.isfinite(second).all() and (second[~mask] == 0).all()
 
 
 def test_nothing_and_everything_is_exact_and_flat(lib):
@@ -273,6 +264,53 @@ def test_nothing_and_everything_is_exact_and_flat(lib):
             lib.array(np.ones((3, 3))),
         ):
             assert (lib.numpy(grad) == 0).all()
+
+
+def test_an_infinite_threshold_does_not_move(lib):
+    x = lib.array(np.array([[3.0, 1.0, -2.0], [1.0, -np.inf, 2.0]]))
+
+    def thresholds(x, k, tau):
+        return lib.ops.threshold(x, k, "laplace", temperature=tau)
+
+    at = [x, lib.array(np.array([0.0, 2.0])), lib.array(0.7)]
+    value, back = lib.pull(thresholds, at, lib.array(np.array([1.0, 2.0])))
+    assert lib.numpy(value).tolist() == [math.inf, -math.inf]
+    assert all((lib.numpy(g) == 0).all() for g in back)
+    moves = [lib.array(np.ones(tuple(v.shape))) for v in at]
+    assert (lib.numpy(lib.jvp(thresholds, at, moves)) == 0).all()
+
+
+@pytest.mark.parametrize("check", [None, False])
+@pytest.mark.parametrize("name", ["clip", "triangular", 1.25, 1.5, 2.0])
+def test_a_threshold_that_is_an_interval_moves_as_its_middle(lib, name, check):
+    """Half with the last score above it and half with the first below; ties as one."""
+    x = np.array([[7.0, 5.0, 0.0, -3.0], [4.0, 4.0, -1.0, -1.0]])
+    beside = np.array([[0, 0.5, 0.5, 0], [0.25, 0.25, 0.25, 0.25]])
+    k, tau, h = np.array([2.0, 2.0]), 0.8, 1e-6
+
+    def thresholds(x, k, tau):
+        curve = curve_of(name)
+        return lib.ops.threshold(x, k, curve, temperature=tau, check=check)
+
+    at = [lib.array(v) for v in (x, k, tau)]
+    value, (gx, gk, gtau) = lib.pull(thresholds, at, lib.array(np.array([1.0, 2.0])))
+    core = stk.threshold(x, k, curve_of(name), temperature=tau)
+    assert abs(lib.numpy(value) - core).max() < 1e-14
+    ends = [
+        stk.threshold(x, k, curve_of(name), temperature=tau + s * h) for s in (1, -1)
+    ]
+    by_tau = (ends[0] - ends[1]) / (2 * h)
+    assert abs(lib.numpy(gx) - beside * [[1], [2]]).max() < 1e-15
+    assert (lib.numpy(gk) == 0).all()
+    assert float(gtau) == pytest.approx(by_tau @ [1, 2], abs=1e-8)
+    moves = [lib.array(v) for v in (np.ones((2, 4)), np.zeros(2), 1.0)]
+    assert abs(lib.numpy(lib.jvp(thresholds, at, moves)) - 1 - by_tau).max() < 1e-8
+
+    def last(x, tau):
+        return lib.gradient(lambda tau: thresholds(x, at[1], tau).sum())(tau)
+
+    twice = lib.gradient(last, (0, 1))(at[0], at[2])
+    assert all(abs(lib.numpy(g)).max() < 1e-13 for g in twice)
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
@@ -314,14 +352,15 @@ def test_a_curve_of_ones_own(lib):
             return np.exp(-np.exp(-t) - t)
 
     x, curve = np.random.default_rng(2).standard_normal((6, 30)) * 3, Mine()
+
+    def shares(x, k):
+        return lib.ops.soft_topk(x, k, curve)
+
     for k in (0.5, 4, 29.5):
         p = lib.ops.soft_topk(lib.array(x), k, curve)
         assert abs(lib.numpy(p) - stk.soft_topk(x, k, Plain())).max() < 1e-14
-        (gx,) = lib.vjp(
-            lambda x, k=k: lib.ops.soft_topk(x, k, curve),
-            [lib.array(x)],
-            lib.array(np.sin(x)),
-        )
+        given = [lib.array(x), lib.array(k, np.float64)]
+        gx, _ = lib.vjp(shares, given, lib.array(np.sin(x)))
         core = stk.linearize(stk.soft_topk, x, k, Plain()).vjp(np.sin(x))
         assert abs(lib.numpy(gx) - core).max() < 1e-13
 
@@ -377,6 +416,27 @@ def test_a_row_out_of_range_that_nobody_looks_at_is_nan_and_no_other(lib):
         lib.ops.soft_topk(lib.array(x), k, temperature=lib.array(-1.0), check=False)
     )
     assert np.isnan(p).all()
+
+
+def test_scores_whose_difference_overflows_are_nan_or_right(lib):
+    """And no other row is NaN: which it is depends on where the threshold lies."""
+    x = 1e308 * np.array([[-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7], [0, 0, 0, 0]])
+    x[2], nans = [3.0, 1.0, 0.0, -2.0], 0
+
+    def shares(x, k, tau):
+        return lib.ops.soft_topk(x, k, curve, temperature=tau, check=False)
+
+    for name in CURVES:
+        curve = curve_of(name)
+        for k in (1, 1.5):
+            hard = stk.top_k(x[:2], k)
+            soft = [np.array(reference(v, k, name, 1e307).p, float) for v in x[:2]]
+            for tau, exact in ((1.0, hard), (1e307, soft)):
+                p = lib.numpy(shares(lib.array(x), k, tau))
+                assert not (abs(p[:2] - exact) > 1e-14).any()
+                assert np.isfinite(p[2]).all()
+                nans += np.isnan(p[:2]).all(axis=-1).sum()
+    assert nans
 
 
 def test_a_long_row_is_counted_in_integers(lib):
