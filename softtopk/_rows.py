@@ -32,6 +32,9 @@ LINE = 320
 WHOLE = 10000
 """The same where rounding does not matter."""
 
+# Only from a number larger than this another one may be too far to subtract.
+_FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
+
 _NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
 _NONE = np.empty(0)
 
@@ -340,6 +343,14 @@ def divide(values: Array, tau: float) -> Array:
     info = np.finfo(values.dtype)
     wide = np.float64 if not info.tiny <= tau <= info.max else values.dtype
     return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
+
+
+def distances(x: Array, a: Any, tau: float, out: Array | None = None) -> Array:
+    """(x - a) / tau, also where x - a leaves the range of their type."""
+    if not np.count_nonzero(abs(a) > _FAR[x.dtype]):
+        return divide(np.subtract(x, a, out=out), tau)
+    d = divide(np.subtract(0.5 * x, 0.5 * a, out=out), tau)
+    return np.multiply(2, d, out=d)
 
 
 def real_number(

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._operator import Differentiable, Linearization, operator
-from ._rows import Array, Axis, Rows, as_rows, check_temperature, divide
+from ._rows import Array, Axis, Rows, as_rows, check_temperature, distances
 from ._solve import Solution, solve
+from ._solve.root import ends
 from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]
@@ -146,7 +147,9 @@ def threshold(
         unique, the middle of its interval if the curve reaches 0 and 1 and the gap
         after the k-th score exceeds its width times the temperature; some point of the
         interval for a curve that is flat in between.  At k = 0 it is +inf, and -inf
-        where k takes all finite entries.
+        where k takes all finite entries.  The middle has its own derivatives by the
+        scores; by `k`, in which it jumps, the derivative is 0, and that of an infinite
+        threshold is 0 by everything.
 
     Raises
     ------
@@ -179,10 +182,26 @@ def threshold(
     def derivative() -> Linearization:
         with np.errstate(all="ignore"):
             w, shares = _slopes(curve, rows, found, tau)
-            dk = (-tau / w.sum(axis=-1)).astype(rows.x.dtype)
+            W = w.sum(axis=-1)
+            still = (W == 0) & (ends(curve) | ~np.isfinite(found.offset))
+            dk = np.where(still, 0, -tau / W).astype(rows.x.dtype)
+            if ends(curve):
+                shares = _of_middle(rows, found, shares)
         return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
 
     return value, derivative
+
+
+def _of_middle(rows: Rows, found: Solution, shares: Array) -> Array:
+    """The shares; where all are 0, the derivative of the middle of the thresholds."""
+    flat = np.isfinite(found.offset) & ~shares.any(axis=-1)
+    if flat.any():
+        x, above = rows.x[flat], found.p[flat] > 0
+        least = np.where(above, x, np.inf).min(axis=-1, keepdims=True)
+        most = np.where(above, -np.inf, x).max(axis=-1, keepdims=True)
+        beside = [(x == least) & above, (x == most) & ~above]
+        shares[flat] = sum(0.5 * v / v.sum(axis=-1, keepdims=True) for v in beside)
+    return shares
 
 
 def _slopes(
@@ -194,8 +213,8 @@ def _slopes(
     them vanish the shares are 0.
     """
     dtype = rows.x.dtype
-    u = rows.x - found.anchor[:, None].astype(dtype)  # exact: a score or a midpoint
-    u = divide(u, tau)
+    # The anchor is a score or a midpoint: nothing is rounded.
+    u = distances(rows.x, found.anchor[:, None].astype(dtype), tau)
     u -= found.offset[:, None].astype(dtype)
     w = curve.slope(u)
     w[~np.isfinite(u)] = 0

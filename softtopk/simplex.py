@@ -40,7 +40,7 @@ from ._rows import (
     row_dot,
     truncated_rows,
 )
-from ._solve.entmax import distances, entmax_shares, softmax_shares
+from ._solve.entmax import below_top, entmax_shares, softmax_shares
 from .hard import top_k
 
 __all__ = [
@@ -483,7 +483,7 @@ def log_shares(
     total : (R,) array
         At least 0, with full relative accuracy.
     """
-    d = distances(x, tau)
+    d = below_top(x, tau)
     e = np.exp(d)
     if weight is not None:
         e *= weight

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows import Array, divide, row_dot
+from .._rows import Array, distances, row_dot
 
 _EPS = 2.0**-52
 _HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
@@ -118,9 +118,7 @@ def _entmax_near(
     d = x.reshape(-1)[index].astype(np.float64)
     near = _Near(d, starts, counts, b, np.full(R, most))
     with np.errstate(all="ignore"):
-        d -= near.spread(x.max(axis=-1))
-        if tau != 1:
-            d /= tau
+        distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
         m = near.solve()
         values = near.balanced(m)
     p = np.zeros(x.shape, x.dtype)
@@ -136,9 +134,10 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     pairwise, takes their rounding away.
     """
     with np.errstate(over="ignore"):
-        z = np.subtract(x, x.max(axis=-1, keepdims=True), dtype=np.float64)
-        if tau != b:
-            z /= tau / b
+        z = x.astype(np.float64)
+        distances(z, z.max(axis=-1, keepdims=True), tau, z)
+    if b != 1:
+        z *= b
     np.maximum(z, -1, out=z)
     order = np.sort(z, axis=-1)[:, ::-1]
     j = np.arange(1, z.shape[1] + 1)
@@ -331,18 +330,15 @@ class _Near:
         return _Near(self.d[keep], starts, counts, b, self.most[part])
 
 
-def distances(x: Array, tau: float) -> Array:
+def below_top(x: Array, tau: float) -> Array:
     """(x - max) / tau."""
     with np.errstate(over="ignore"):
-        d = x - x.max(axis=-1, keepdims=True)
-        if tau != 1:
-            divide(d, tau)
-    return d
+        return distances(x, x.max(axis=-1, keepdims=True), tau)
 
 
 def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
     """Shares proportional to weight * e^{x/tau}."""
-    e = distances(x, tau)
+    e = below_top(x, tau)
     with np.errstate(under="ignore"):
         np.exp(e, out=e)
     if weight is not None:

@@ -20,7 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import choose
-from .._rows import WHOLE, Array, Budget, Rows, divide, order_pair, row_dot, row_sum
+from .._rows import (
+    WHOLE,
+    Array,
+    Budget,
+    Rows,
+    distances,
+    divide,
+    order_pair,
+    row_dot,
+    row_sum,
+)
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
@@ -127,8 +137,7 @@ class _Block:
 
     def _distances(self) -> Array:
         """The rows counted from their anchors in temperatures, in the place of p."""
-        d = np.subtract(self.x, column(self.anchor, self.x), out=self.p)
-        return divide(d, self.tau)
+        return distances(self.x, column(self.anchor, self.x), self.tau, self.p)
 
     def _anchored(self) -> Any:
         """t of the rows counted from their anchors; p gets the shares."""
@@ -162,8 +171,10 @@ class _Block:
     def _ends(self) -> tuple[Any, Any]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(self.x.dtype).max) / 8
+        # Their difference may leave the range, its half does not.
+        half = np.float64(0.5)
         above, below = (
-            (end.astype(np.float64) - self.anchor) / self.tau for end in self.pair
+            2 * ((half * end - half * self.anchor) / self.tau) for end in self.pair
         )
         return np.minimum(above, reach), np.maximum(below, -reach)
 

@@ -166,6 +166,20 @@ def test_the_shares_are_the_curve_at_the_threshold(curve, data):
     )
 
 
+def test_the_middle_of_a_plateau_has_its_own_derivative():
+    x, h = np.array([[7.0, 5.0, 0.0, -3.0], [4.0, 4.0, -1.0, -1.0]]), 1e-6
+    move = np.array([[0.3, -1, 2, 5], [1, 1, 0.5, 0.5]])  # ties stay ties
+    for curve in ("clip", "triangular"):
+        lin = stk.linearize(stk.threshold, x, 2, curve)
+        up, down = (stk.threshold(x + s * h * move, 2, curve) for s in (1, -1))
+        np.testing.assert_allclose(lin.jvp(move), (up - down) / (2 * h), atol=1e-8)
+        np.testing.assert_array_equal(lin.dk, 0)
+        for k in (0, 4):
+            lin = stk.linearize(stk.threshold, x, k, curve)
+            np.testing.assert_array_equal(lin.jacobian(), 0)
+            np.testing.assert_array_equal(lin.dk, 0)
+
+
 def test_clip_takes_the_middle_of_a_plateau():
     assert stk.threshold([5.0, 0.0], 1, "clip") == 2.0
     assert stk.threshold([5.0, 0.0], 1, "clip", temperature=2.0) == 1.5
@@ -228,6 +242,29 @@ def test_a_tiny_budget_keeps_its_digits(curve, rows):
             p = stk.soft_topk(np.full((rows, len(x)), x), k, curve)
             assert np.allclose(p.sum(axis=-1), k, rtol=1e-12, atol=0)
         assert np.allclose(p, k / 5, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("unit", [2.0**1023, 2.0**-20])
+@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+def test_scores_whose_differences_leave_the_range_are_those_of_their_unit(curve, unit):
+    for x in ([-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7], [-1.7, 1.7]):
+        for k, tau in ((1, 1.0), (0.5, 0.25), (1.5, 1.0)):
+            rows = np.array([x, x[::-1]])
+            near = stk.linearize(stk.soft_topk, rows, k, curve, temperature=tau)
+            given = {"temperature": tau * unit}
+            far = stk.linearize(stk.soft_topk, rows * unit, k, curve, **given)
+            alone = stk.soft_topk(rows[0] * unit, k, curve, **given)
+            np.testing.assert_allclose(far.value, near.value, rtol=0, atol=4e-16)
+            np.testing.assert_array_equal(alone, far.value[0])
+            push = far.jvp(rows * 2.0**20) * (unit / 2.0**20)
+            np.testing.assert_allclose(push, near.jvp(rows), rtol=0, atol=4e-15)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1.3, 1.5, 2.0])
+def test_entmax_of_scores_whose_differences_leave_the_range(alpha):
+    for x in ([-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7] * 200):
+        far = stk.entmax(np.array(x) * 2.0**1023, alpha, temperature=2.0**1023)
+        np.testing.assert_allclose(far, stk.entmax(x, alpha), rtol=0, atol=1e-15)
 
 
 # --- shapes -------------------------------------------------------------------------
