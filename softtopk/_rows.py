@@ -232,7 +232,7 @@ def as_rows(
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k), "k", name)
     check_budget(budget, rows.finite, name)
-    return rows._replace(k=budget)
+    return Rows(rows.x, budget, *rows[2:])
 
 
 def finite_rows(
