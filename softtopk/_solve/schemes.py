@@ -261,10 +261,13 @@ class _Triangular(Scheme):
         z, high = self.room(v)
         np.subtract(v, column(t, v), out=z)
         np.greater(z, 1, out=high)
-        slope = np.maximum(np.minimum(z, 2 - z), 0)
-        q = 0.5 * np.square(slope)
-        P, C = row_dot(q, 1 - high), row_dot(q, high)
-        return row_dot(high, high, WHOLE), P, C, row_sum(slope)
+        q = 2 - z
+        np.minimum(z, q, out=q).clip(0, None, out=q)  # the slope
+        W = row_sum(q)
+        np.square(q, out=q)
+        q *= 0.5
+        P = row_dot(q, np.subtract(1, high, out=z))
+        return row_dot(high, high, WHOLE), P, row_dot(q, high), W
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
         m, P, C, W = moments
