@@ -85,7 +85,7 @@
           make("summary", {}, "The numbers"),
           make(
             "table",
-            {},
+            { class: "explore-numbers" },
             make("thead", {}, make("tr", {}, ...["i", "x", "p", "hard"].map((t) => make("th", { scope: "col" }, t)))),
             this.table,
           ),
