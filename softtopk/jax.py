@@ -160,7 +160,13 @@ class _Jax:
 
     @staticmethod
     def select(
-        curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
+        curve: curves.Curve,
+        x: Any,
+        whole: Any,
+        part: Any,
+        tau: Any,
+        check: Any,
+        shares: bool = False,
     ) -> Any:
         plain = False
         if _Jax.looks(x, check):

@@ -205,10 +205,17 @@ class _Torch:
 
     @staticmethod
     def select(
-        curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any, check: Any
+        curve: curves.Curve,
+        x: Any,
+        whole: Any,
+        part: Any,
+        tau: Any,
+        check: Any,
+        shares: bool = False,
     ) -> Any:
         if torch.compiler.is_compiling():
-            return _Select.apply(curve, x, whole, part, tau)
+            kind = _SelectShares if shares else _Select
+            return kind.apply(curve, x, whole, part, tau)
         numbers = not isinstance(tau, torch.Tensor)
         if numbers or (not tau.ndim and _Torch.is_quick(x, curve, check)):
             return _QuickSelect.apply(curve, x, whole, part, tau)
@@ -316,6 +323,15 @@ class _Select(Function):
         x, *rest = _batched(info, places[1:], given)
         kind = _EagerSelect if isinstance(curve, _Call) else _Select
         return kind.apply(curve, x, *_as_rows_of(x[..., 0], rest)), (0, 0, 0)
+
+
+class _SelectShares(_Select):
+    """Where p alone is used; a compiled backward is not told that t has no gradient."""
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
+        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, None)
+        return None, gx, None, gk, gtau
 
 
 class _Call:

@@ -101,7 +101,8 @@ def soft_topk(
     A search of four or five passes over `x` for scores from most laws, each a few sums
     a row: with `x` divided among devices, those sums are all that travels.
     """
-    rows, (p, _, _) = _selected(xp, x, k, curve, temperature, axis, where, check)
+    given = (x, k, curve, temperature, axis, where, check)
+    rows, (p, _, _) = _selected(xp, *given, shares=True)
     return rows.expand(xp, p)
 
 
@@ -380,11 +381,13 @@ def _selected(
     axis: Any,
     where: Any,
     check: Any,
+    shares: bool = False,
 ) -> tuple[Rows, tuple[Any, Any, Any]]:
+    """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
     curve = resolve(curve)
     numbers = xp.is_quick(x, curve, check)
     rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
-    found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check)
+    found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 
 

@@ -133,7 +133,7 @@ def _nested(
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, check)
+    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, check, True)
     return rows, count, p
 
 
