@@ -8,7 +8,7 @@ since all shares are at least q at the one end and at most q at the other.  For
 :math:`k\le1` the first share is at most k, so that :math:`\lambda\ge
 x_{(1)}-f^{-1}(k)`; for :math:`k\ge n-1` the last lacks at most n - k, so that
 :math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Derived in *selection/threshold*;
-the guess, from mean and deviation, in *computing/threshold*.
+the guess, from mean and deviation, in *computing/cost*.
 """
 
 from __future__ import annotations
