@@ -6,10 +6,10 @@ them (see `schemes`).  The thresholds of a single row are numbers, not arrays of
 The bracket of order statistics is asked for only when a step leaves what the passes
 before have bracketed, or is late.
 
-Two shortcuts serve long rows alone.  The k-th score of a sample is an anchor too, if
-the threshold turns out to be near it.  And where few entries' terms can change with the
-threshold, only those are summed again.  A curve without a scheme, or one of the user's,
-goes to `root.solve`.
+Shortcuts serve long rows alone.  The search begins where a sample says.  The k-th
+score of the sample is an anchor too, if the threshold turns out to be near it.  And
+where few entries' terms can change with the threshold, only those are summed again.  A
+curve without a scheme, or one of the user's, goes to `root.solve`.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     """Where to start from, for rows with 0 < k < n finite entries.
 
     The threshold is the (1 - k/n)-quantile of a score plus the noise of the curve.  If
-    the scores are normal, the sum's shape is the noise's as much as its deviation to
-    the third power, so much of the third cumulant being the noise's.
+    the scores are normal, the skewness of the sum is the noise's times ``wide**-3``:
+    so much of the way from the normal quantile to the noise's own is gone.
     """
     xp, a, q = namespace(row.mean), row.mean, k.mean
     middle = curve.inverse(q)
