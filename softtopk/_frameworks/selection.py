@@ -33,7 +33,7 @@ from .._rows import (
     row_dot,
 )
 from .._solve import root, solve
-from .._solve.entmax import entmax_shares
+from .._solve.entmax import entmax_row, entmax_shares
 from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
@@ -104,8 +104,13 @@ def on_numpy(
 def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     """The shares of entmax by what is quick on NumPy."""
     b, n = curve.b, x.shape[-1]
-    if n <= _SHORT and x.size > _FEW and b in (0.5, 1):
-        return on_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
+    if n <= _SHORT and b in (0.5, 1):
+        if x.size > _FEW:
+            return on_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
+        if x.size == n:
+            p = entmax_row(x.reshape(-1), b, tau)
+            if p is not None:
+                return p.reshape(x.shape)
     flat = np.ascontiguousarray(x).reshape(-1, n)
     finite = count_finite(flat, "x")
     if np.count_nonzero(finite) < finite.size:
@@ -119,13 +124,16 @@ def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
     The slopes are a power of the shares.  Unless this derivative is the last that is
     asked for, they are constant where a share is 0.
     """
-    xp, on, (b, tau) = namespace(p), p > 0, power
-    if not last:
-        w = on * xp.where(on, p, 1) ** (1 - b)
+    b, tau = power
+    if b == 1:
+        w = p.sign()
+    elif last:
+        w = p.sqrt() if b == 0.5 else p ** (1 - b)
     else:
-        w = xp.astype(on, p.dtype) if b == 1 else p ** (1 - b)
+        xp, on = namespace(p), p > 0
+        w = on * xp.where(on, p, 1) ** (1 - b)
     gx = w * g
-    gx = gx - w * (gx.sum(-1) / w.sum(-1))[..., None]
+    gx = gx - w * (gx.sum(-1, True) / w.sum(-1, True))
     return gx if tau == 1 else gx / tau
 
 

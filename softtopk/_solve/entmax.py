@@ -8,6 +8,7 @@ b = 1.  Derived in *distributions/entmax*.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ _SHORT = 512  # rows up to this length are sorted where that gives the threshold
 # for alpha below 2, whose shares are many or quickly found.
 _LONG, _VERY_LONG = 1 << 13, 1 << 17
 _PART = 64  # the part of a very long row
+_HANDFUL = 64  # so many scores are quicker as numbers of Python than as an array
 _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
@@ -163,6 +165,43 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     if b != 1:
         p *= p
     return p.astype(x.dtype, copy=False), p.max(axis=-1)
+
+
+def entmax_row(x: Array, b: float, tau: float) -> Array | None:
+    """`entmax_shares` of one row ``(n,)`` for b = 1 and b = 1/2, from a few numbers.
+
+    A score is above the threshold where those not below it, counted from it, have
+    shares of less than 1 in all.  None if many scores are near the largest, if none
+    is finite, or near the end of the range.
+    """
+    top = float(x.max())
+    if not abs(top) + tau / b < 1e38:
+        return None
+    near = x >= top - tau / b
+    if np.count_nonzero(near) > _HANDFUL:
+        return None
+    d = [(v - top) / tau * b for v in x[near].tolist()]
+    S = Q = 0.0
+    above = []
+    for v in sorted(d, reverse=True):
+        above.append(v)
+        count = len(above)
+        S += v
+        Q += v * v
+        if (S - count * v if b == 1 else Q + v * (count * v - 2 * S)) >= 1:
+            above.pop()
+            break
+    mean = math.fsum(above) / len(above)
+    if b == 1:
+        t = mean - 1 / len(above)
+        shares = [v - t if v > t else 0.0 for v in d]
+    else:
+        variance = math.fsum([(v - mean) ** 2 for v in above])
+        t = mean - math.sqrt((1 - variance) / len(above))
+        shares = [(v - t) ** 2 if v > t else 0.0 for v in d]
+    p = np.zeros_like(x)
+    p[near] = shares
+    return p
 
 
 @dataclass

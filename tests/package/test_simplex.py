@@ -122,6 +122,24 @@ def test_entmax_against_30_digits(alpha):
 @pytest.mark.parametrize(
     ("alpha", "exact"), [(2.0, sparsemax_exact), (1.5, entmax15_exact)]
 )
+def test_a_row_from_a_few_numbers(alpha, exact):
+    """What autograd's single rows take: as exact as the sorted row."""
+    for x in cases((1, 2, 12, 64)):
+        for row in (x, np.append(x, -np.inf), x.astype(np.float32)):
+            p = solver.entmax_row(row, alpha - 1, 1.0)
+            assert p.dtype == row.dtype
+            share = exact(row[np.isfinite(row)])
+            assert worst(p[: len(share)], share) <= 1.5 * np.finfo(row.dtype).eps
+        tau = 0.3
+        p = solver.entmax_row(x, alpha - 1, tau)
+        assert worst(p, reference(x, alpha, tau)) <= 4 * EPS
+    for row in (np.zeros(65), [np.nan, 1.0], [np.inf, 1.0], [-np.inf], [-1e308]):
+        assert solver.entmax_row(np.array(row), alpha - 1, 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("alpha", "exact"), [(2.0, sparsemax_exact), (1.5, entmax15_exact)]
+)
 @pytest.mark.parametrize("n", [512, 513, 2100])
 def test_long_rows_against_exact_solutions(alpha, exact, n):
     """On both sides of where the algorithm changes, at narrow and wide supports."""
