@@ -47,6 +47,18 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
     return namespace(condition).where(condition, yes, no)
 
 
+def tally(true: Any, like: Any) -> Any:
+    """How many of each row are true, exactly.
+
+    In the floats of `like` where these hold all counts: compiled sums of integers take
+    up to three times as long.
+    """
+    xp, n = namespace(true), true.shape[-1]
+    if xp is not np and n * xp.finfo(like.dtype).eps <= 2:
+        true = xp.astype(true, like.dtype)
+    return xp.sum(true, axis=-1)
+
+
 def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
     """The state after as many steps as `going` asks for."""
     library = namespace(_leaf(state))

@@ -463,7 +463,10 @@ class Entmax(Curve):
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return 0 - xp.expm1(_log1m(xp, xp.clip(-self.b * t, 0, 1)) / self.b)
+        z = xp.clip(-self.b * t, 0, 1)
+        if self.b == 0.5:
+            return z * (2 - z)  # 1 - (1 - z)^2
+        return 0 - xp.expm1(_log1m(xp, z) / self.b)
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")

@@ -32,10 +32,13 @@ from ._namespace import register
 
 @jax.custom_jvp
 def _log1p(x: Any) -> Any:
-    """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off."""
+    """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off.
+
+    XLA would make x of (1 + x) - 1, but not of its absolute value.
+    """
     w = 1 + x
     inner = (w != 1) & (w > 0) & (w < jnp.inf)
-    quotient = jnp.log(w) * (x / jnp.where(inner, w - 1, 1))
+    quotient = jnp.log(w) * (x / jnp.where(inner, jnp.abs(w) - 1, 1))
     return jnp.where(inner, quotient, jnp.where(w == 1, x, jnp.log(w)))
 
 

@@ -59,7 +59,7 @@ class _Torch:
     """What the operators ask of an array library."""
 
     abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
-    atan2, cos, exp, expm1 = torch.atan2, torch.cos, torch.exp, torch.expm1
+    atan2, cos, exp = torch.atan2, torch.cos, torch.exp
     finfo, floor, hypot, isfinite = (
         torch.finfo,
         torch.floor,
@@ -80,6 +80,17 @@ class _Torch:
     @staticmethod
     def sum(x: Any, axis: int = -1) -> Any:
         return _whole(torch.sum(x, dim=axis))
+
+    @staticmethod
+    def expm1(x: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            return torch.expm1(x)
+        # Compiled it would be exp(x) - 1, without a digit near 0.
+        near = x > -1
+        half = 0.5 * torch.where(near, x, 0)
+        return torch.where(
+            near, 2 * torch.exp(half) * torch.sinh(half), torch.exp(x) - 1
+        )
 
     @staticmethod
     def max(x: Any, axis: int | None = None) -> Any:
@@ -330,7 +341,11 @@ class _SelectShares(_Select):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, None)
+        x, *rest = ctx.saved_tensors
+        # What does not depend on gp may be stored from the forward pass instead: masks,
+        # at ten times the time of reading x again.
+        x = torch.where(gp == gp, x, x)
+        gx, gk, gtau = selection.pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
         return None, gx, None, gk, gtau
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import namespace
+from .._namespace import namespace, tally
 from .._rows import (
     Budget,
     Rows,
@@ -34,6 +34,7 @@ from .._rows import (
 )
 from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
+from .._solve.start import extremes
 from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
@@ -41,9 +42,8 @@ _SHORT, _FEW = 512, 1 << 13
 
 
 def budget(x: Any, whole: Any, part: Any) -> Budget:
-    """The budget of rows, with their finite entries counted in integers."""
-    xp = namespace(x)
-    return Budget(whole, part, xp.sum(xp.isfinite(x), axis=-1))
+    """The budget of rows, with their entries above -inf counted in integers."""
+    return Budget(whole, part, tally(x > -math.inf, x))
 
 
 def solved(
@@ -58,7 +58,8 @@ def solved(
         a, t = root.solve(curve, x, k, tau, plain)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    fits = xp.all((x < math.inf) & (x == x), axis=-1) & (k.part >= 0)
+    top, least = extremes(x)
+    fits = (top < math.inf) & (k.part >= 0)  # a NaN is the largest of its row
     fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
     inner = fits & (k.without(0) > 0) & (k.rest > 0)
     safe = Budget(
@@ -67,16 +68,22 @@ def solved(
         xp.where(inner, k.n, x.shape[-1]),
     )
     scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
-    a, t = root.solve(curve, xp.where(inner[..., None], x, 0), safe, scale)
+    a, t = root.solve(curve, x, safe, scale, free=inner)
     outer = xp.where(k.without(0) == 0, xp.full_like(t, math.inf), -math.inf)
-    near = xp.all((abs(x - a[..., None]) < math.inf) | (x == -math.inf), axis=-1)
+    near = (abs(top - a) < math.inf) & (abs(least - a) < math.inf)
     t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
-    at = view(x, a, t, tau, plain)
-    all_or_none = xp.where(t != t, t, xp.where(t < 0, xp.ones_like(t), 0))[..., None]
-    takes_part = (x > -math.inf) | (t != t)[..., None]
-    rest = xp.where(takes_part, all_or_none, 0)
-    return xp.where(at.on, curve.value(at.u), rest), a, t
+    return shares(curve, x, a, t, tau), a, t
+
+
+def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
+    """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
+    xp, bad = namespace(x), t != t
+    free = xp.isfinite(t)
+    p = curve.value(root.distances(x, tau, a, xp.where(free, t, 0)))
+    all_or_none = xp.where(bad, t, xp.where(t < 0, xp.ones_like(t), 0))
+    p = xp.where(free[..., None], p, all_or_none[..., None])
+    return xp.where(x > -math.inf, p, xp.where(bad, t, 0)[..., None])
 
 
 def on_numpy(
@@ -145,7 +152,7 @@ class View(NamedTuple):
     on : (..., n) array of bool, or True
         Entries whose share depends on the scores.
     d, u : (..., n) arrays
-        (x - a) / tau and u = d - t, 0 where an entry is not `on`.
+        (x - a) / tau and u = d - t; d is 0 where an entry is not `on`.
     """
 
     on: Any
@@ -167,10 +174,9 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
         return View(True, d, d - t[..., None])
     xp = namespace(x)
     free = xp.isfinite(t)
-    on = xp.isfinite(x) & free[..., None]
+    on = (x > -math.inf) & free[..., None]  # other rows may hold anything
     d = xp.where(on, x - a[..., None], 0) / tau
-    u = xp.where(on, d - xp.where(free, t, 0)[..., None], 0)
-    return View(on, d, u)
+    return View(on, d, d - xp.where(free, t, 0)[..., None])
 
 
 class Slopes(NamedTuple):

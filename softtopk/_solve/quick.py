@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._namespace import namespace
+from .._namespace import namespace, tally
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve
 
 Sums = tuple[Any, Any, Any, Any, Any]
@@ -19,13 +19,13 @@ Sums = tuple[Any, Any, Any, Any, Any]
 def _sides(high: Any, q: Any) -> tuple[Any, Any, Any]:
     xp = namespace(q)
     P, C = (xp.sum(xp.where(high, *pair), axis=-1) for pair in ((0, q), (q, 0)))
-    return xp.sum(high, axis=-1), P, C
+    return tally(high, q), P, C
 
 
 def _exp(u: Any) -> Sums:
     xp, below = namespace(u), u <= 0
     P = xp.sum(xp.where(below, xp.exp(u), 0), axis=-1)
-    return xp.sum(~below, axis=-1), P, 0 * P, P, P
+    return tally(~below, u), P, 0 * P, P, P
 
 
 def _laplace(u: Any) -> Sums:
@@ -44,7 +44,7 @@ def _clip(u: Any) -> Sums:
     xp = namespace(u)
     q = xp.clip(0.5 - abs(u - 0.5), 0, None)
     m, P, C = _sides(u > 0.5, xp.where(u < 0.5, xp.clip(u, 0, None), q))
-    return m, P, C, 0 * P + xp.sum(q > 0, axis=-1), P
+    return m, P, C, 0 * P + tally(q > 0, q), P
 
 
 def _triangular(u: Any) -> Sums:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._namespace import choose, loop, namespace
+from .._namespace import choose, loop, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
 from .quick import quick
@@ -71,7 +71,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
     S = P
     if curve.needs_sum:
         S = xp.sum(xp.where(u <= curve.support[1], p, 0), axis=-1)
-    return xp.sum(high, axis=-1), P, C, W, S
+    return tally(high, u), P, C, W, S
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
@@ -95,7 +95,8 @@ def advance(
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
     step is rounding too; and where the step is so short that a smooth curve leaves no
     more than that after it (derived in *computing/cost*).  For a curve that reaches 0
-    and 1 what is summed may vanish: there an excess of a fraction of eps is rounding.
+    and 1 what is summed may vanish: there an excess of a fraction of eps is rounding,
+    and after some passes what the rounding of u changes near the lower end.
     """
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
@@ -103,7 +104,10 @@ def advance(
     few = xp.minimum(k.without(0), k.rest)
     scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
-    floor = eps / 16 * scale if ends(curve) else 0 * noise
+    floor = 0 * noise
+    if ends(curve):
+        late = choose(count > PATIENCE, 0.5 * abs(curve.support[0]) * W, 0)
+        floor = eps * (scale / 16 + late)
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
     found, halve = decide(narrow(search, excess), excess, proposal, count)
@@ -121,11 +125,12 @@ def advance(
 
 
 def solve(
-    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool = False
+    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool = False, free: Any = True
 ) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
-    Shares and slopes are those at `distances`.
+    Shares and slopes are those at `distances`.  Rows that are not `free` may hold
+    anything, and find nothing.
     """
 
     def going(count: Any, at: State) -> Any:
@@ -135,7 +140,10 @@ def solve(
         row = sums(curve, distances(x, tau, at.anchor, at.search.t))
         return count + 1, advance(curve, k, tau, row, at, count)
 
-    _, at = loop(going, step, (0, begin(curve, k, tau, moments(x, k.n, plain))))
+    start = begin(curve, k, tau, moments(x, k.n, plain))
+    if free is not True:
+        start = start._replace(done=~free)
+    _, at = loop(going, step, (0, start))
     a, t = at.anchor, at.search.t
     if not ends(curve):
         return a, t
@@ -149,7 +157,7 @@ def gap_of(x: Any, above: Any) -> tuple[Any, Any, Any]:
     xp = namespace(x)
     least = xp.min(xp.where(above, x, math.inf), axis=-1)
     most = xp.max(xp.where(above, -math.inf, x), axis=-1)
-    return xp.sum(above, axis=-1), least, most
+    return tally(above, x), least, most
 
 
 def settled(

@@ -50,24 +50,33 @@ class Moments(NamedTuple):
     deviation: Any
 
 
+def extremes(x: Any) -> tuple[Any, Any]:
+    """The largest score of each row, and the least above -inf."""
+    xp = namespace(x)
+    return xp.max(x, axis=-1), xp.min(xp.where(x > -math.inf, x, math.inf), axis=-1)
+
+
 def moments(x: Any, n: Any, plain: bool = False) -> Moments:
-    """What the start of a search needs, of rows with n > 0 finite entries.
+    """What the start of a search needs, of rows with n > 0 entries above -inf.
 
-    In `plain` rows all entries are finite.
+    In `plain` rows all entries are.
     """
-    xp, n = namespace(x), n[..., None]
+    xp, length = namespace(x), x.shape[-1]
 
-    def only(values: Any, other: Any) -> Any:
-        return values if plain else xp.where(xp.isfinite(x), values, other)
+    def only(values: Any) -> Any:
+        return values if plain else xp.where(x > -math.inf, values, 0)
 
-    top = xp.max(x, axis=-1)
-    least = xp.min(only(x, top[..., None]), axis=-1)
-    mean = xp.sum(only(x / n, 0), axis=-1)
-    d = only(x - mean[..., None], 0)
+    if plain:
+        top, least = xp.max(x, axis=-1), xp.min(x, axis=-1)
+    else:
+        top, least = extremes(x)
+    mean = xp.sum(only(x / length), axis=-1)
+    if not plain:
+        mean = mean * length / n
     size = xp.maximum(top - mean, mean - least)
-    unit = xp.where(size > 0, size, 1)[..., None]
-    d = d / unit
-    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d / n, axis=-1)))
+    unit = xp.where(size > 0, size, 1)
+    d = only(x - mean[..., None]) / unit[..., None]
+    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d, axis=-1) / n))
 
 
 def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:

@@ -20,6 +20,7 @@ from test_selection import CURVES, EPS, curve_of, reference, rows
 import softtopk.dask
 import softtopk.jax
 import softtopk.torch
+from softtopk._namespace import namespace
 
 G = np.cos(np.arange(12.0))
 COLUMNS = ("shares", "threshold", "by x", "by k", "by tau")
@@ -126,3 +127,26 @@ def test_worst_errors_against_fifty_digits(framework, dtype, names, capsys):
         for name, *worst in table:
             print(f"{name!s:24}", *(f"{error:9.2g}" for error in worst))
     assert max(max(worst) for _, *worst in table) <= 4
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_what_a_compiler_makes_of_small_numbers(name, dtype):
+    """Inductor's expm1 is exp - 1, and XLA takes (1 + x) - 1 for x."""
+    x = np.concatenate([-np.logspace(-9, -0.01, 400), np.logspace(-9, 1.5, 400)])
+    x = np.append(x, [-1.0, -0.5, -80.0]).astype(dtype)
+    xp = namespace(torch.tensor(x) if name == "torch" else jnp.asarray(x))
+
+    def functions(x):
+        return xp.expm1(x), xp.log1p(xp.where(x > -1, x, 0))
+
+    if name == "torch":
+        found = torch.compile(functions, fullgraph=True)(torch.tensor(x))
+    else:
+        found = jax.jit(functions)(jnp.asarray(x))
+    with mp.workdps(50):
+        for f, values in zip((mp.expm1, mp.log1p), found, strict=True):
+            for v, value in zip(x, np.asarray(values), strict=True):
+                if f is mp.expm1 or v > -1:
+                    exact = f(mpf(float(v)))
+                    assert abs(float(value) - exact) <= 3 * EPS[dtype] * abs(exact), v

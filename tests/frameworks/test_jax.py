@@ -72,6 +72,25 @@ def passes(name):
     return np.mean(counts)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["exp", "clip", 1.25, 1.5, 1.75])
+def test_no_row_of_a_compiled_search_hangs(name, dtype, monkeypatch):
+    """An excess that a compiler rounds otherwise would be halved to the last bit."""
+    left, advance = [], root.advance
+
+    def counted(*given):
+        at = advance(*given)
+        jax.debug.callback(lambda done: left.append(np.sum(~done)), at.done)
+        return at
+
+    monkeypatch.setattr(root, "advance", counted)
+    curve = core.curves.entmax(name) if isinstance(name, float) else name
+    x = np.random.default_rng(9).standard_normal((500, 99)).astype(dtype)
+    jax.jit(lambda x: stk.soft_topk(x, 1, curve))(x).block_until_ready()
+    jax.effects_barrier()
+    assert left[-1] == 0 and len(left) <= 12, left
+
+
 def test_scores_over_eight_devices_travel_as_sums_alone():
     """Forward, gradient and Hessian product of a divided axis: all-reduces only."""
     program = """
