@@ -55,6 +55,17 @@ def decide(
     return Search(t, low, high, size, room), halve
 
 
+def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
+    """Whether a step leads across the bracket to its other end, or next to it.
+
+    Newton's steps go to and fro for ever between two such points where the slope jumps
+    between them, and the end of a bracket that is kept wide for rounding lies beyond.
+    """
+    _, low, high, *_ = search
+    left = choose(excess > 0, high - proposal, proposal - low)
+    return left <= 8 * namespace(left).finfo(left.dtype).eps * (high - low)
+
+
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
     """m, P, C, W and S of each row of distances, ``(..., n) -> (...)``.
 
@@ -96,7 +107,7 @@ def advance(
     step is rounding too; and where the step is so short that a smooth curve leaves no
     more than that after it (derived in *computing/cost*).  For a curve that reaches 0
     and 1 what is summed may vanish: there an excess of a fraction of eps is rounding,
-    and after some passes what the rounding of u changes near the lower end.
+    and after some passes what half an ulp of a u near an end that is not 0 changes.
     """
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
@@ -106,11 +117,14 @@ def advance(
     excess, noise = (P - C) - k.without(m), eps * (P + C)
     floor = 0 * noise
     if ends(curve):
-        late = choose(count > PATIENCE, 0.5 * abs(curve.support[0]) * W, 0)
-        floor = eps * (scale / 16 + late)
+        low, high = (0.5 * min(abs(end), 1) for end in curve.support)
+        size = low * (P > 0) + high * (C > 0)
+        floor = eps * (scale / 16 + choose(count > PATIENCE, size * W, 0))
     excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
     proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
-    found, halve = decide(narrow(search, excess), excess, proposal, count)
+    search = narrow(search, excess)
+    proposal = xp.where(leads_back(search, excess, proposal), math.nan, proposal)
+    found, halve = decide(search, excess, proposal, count)
     move = abs(found.t - t)
     size = move / xp.minimum(scale, few / W)
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
