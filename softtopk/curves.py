@@ -350,6 +350,10 @@ class _Clip(Curve):
         xp, t = floats(t, "t")
         return xp.where((t > 0) & (t < 1), xp.ones_like(t), xp.zeros_like(t))
 
+    def log_slope(self, t: Any) -> Array:
+        xp, t = floats(t, "t")
+        return xp.where((t > 0) & (t < 1), xp.zeros_like(t), -math.inf)
+
     def inverse(self, p: Any) -> Array:
         _, p = _shares(p)
         return p + 0

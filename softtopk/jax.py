@@ -162,6 +162,11 @@ class _Jax:
         )
 
     @staticmethod
+    def program(f: Any, *args: Any) -> Any:
+        """f of this namespace and the arguments, compiled as one."""
+        return _program(f, *args)
+
+    @staticmethod
     def select(
         curve: curves.Curve,
         x: Any,
@@ -228,6 +233,7 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
         return (p, u), _balance.push(call.curve, dS, dk, dc, dtau, u, primals[3])
 
 
+_program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
 _balanced = jax.jit(_balance_at, static_argnums=0)
 _jitted = jax.jit(_select, static_argnums=(0, 1))
 

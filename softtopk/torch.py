@@ -215,6 +215,11 @@ class _Torch:
         return state
 
     @staticmethod
+    def program(f: Any, *args: Any) -> Any:
+        """f of this namespace and the arguments."""
+        return f(_Torch, *args)
+
+    @staticmethod
     def select(
         curve: curves.Curve,
         x: Any,

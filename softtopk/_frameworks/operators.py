@@ -338,7 +338,7 @@ def grad_topk(
     the memory of `x`.
     """
     rows = _whole_rows(xp, x, k, temperature, axis, where, check)
-    return rows.expand(xp, subset.tilted(xp, rows).p)
+    return rows.expand(xp, _tilted(xp, rows).p)
 
 
 def log_partition(
@@ -364,7 +364,7 @@ def log_partition(
         One number a row.
     """
     rows = _whole_rows(xp, x, k, temperature, axis, where, check)
-    law = subset.tilted(xp, rows)
+    law = _tilted(xp, rows)
     value, entropy = map(xp.detach, subset.partition(xp, rows, law))
     # By tau the derivative is the entropy, and the entropy's by p is -u.
     entropy = xp.attach(entropy, {"x": (law.p, xp.where(law.on, -law.u, 0))})
@@ -423,6 +423,13 @@ def _whole_rows(
             raise ValueError("k must be a whole number")
         verify(xp, rows.x, budget(rows.x, rows.whole, rows.part), rows.tau)
     return rows
+
+
+def _tilted(xp: Any, rows: Rows) -> subset.Tilted:
+    found: subset.Tilted = xp.program(
+        subset.tilted, rows.x, rows.whole, rows.part, rows.tau
+    )
+    return found
 
 
 def _logits(xp: Any, x: Any, tau: Any) -> Any:

@@ -34,10 +34,9 @@ class Tilted(NamedTuple):
     special: Any  # p of every other row
 
 
-def tilted(xp: Any, rows: Rows) -> Tilted:
+def tilted(xp: Any, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
     """The marginals of rows whose budgets are whole."""
-    x, tau = rows.x, rows.tau
-    k = budget(x, rows.whole, rows.part)
+    k = budget(x, whole, part)
     good = (tau > 0) & (tau < math.inf)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
     fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
