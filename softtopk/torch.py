@@ -234,7 +234,9 @@ class _Torch:
             return kind.apply(curve, x, whole, part, tau)
         numbers = not isinstance(tau, torch.Tensor)
         if numbers or (not tau.ndim and _Torch.is_quick(x, curve, check)):
-            return _QuickSelect.apply(curve, x, whole, part, tau)
+            if _is_recorded(x, part, tau):
+                return _QuickSelect.apply(curve, x, whole, part, tau)
+            return _on_numpy(curve, x, whole, part, tau)[0]
         _one_forward_mode()
         call = _Call(curve, _Torch.looks(x, check))
         return _EagerSelect.apply(call, x, whole, part, tau)
@@ -382,6 +384,11 @@ class _EagerSelect(_Select):
         ctx.save_for_forward(rest[0], *output[1:], rest[3])
 
     @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        _, gx, *rest = _Select.backward(ctx, gp, _, gt)
+        return None, _followed(gx, ctx.saved_tensors[0]), *rest
+
+    @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
         at = ctx.saved_tensors
         moves = zip((at[0], at[2], at[3]), (tangents[1], *tangents[3:]), strict=True)
@@ -400,13 +407,7 @@ class _QuickSelect(Function):
     def forward(
         ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        whole, part = (
-            v.numpy(force=True) if isinstance(v, torch.Tensor) else v
-            for v in (whole, part)
-        )
-        rows = x.numpy(force=True)
-        found, ctx.plain = selection.on_numpy(curve, rows, whole, part, float(tau))
-        p, a, t = map(torch.from_numpy, found)
+        (p, a, t), ctx.plain = _on_numpy(curve, x, whole, part, tau)
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
@@ -426,7 +427,7 @@ class _QuickSelect(Function):
             found = selection.pull(ctx.curve, at, ctx.plain, gp, gt)
         asked = zip(found, (by_x, by_k, by_tau), strict=True)
         gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
-        return None, gx, None, gk, gtau
+        return None, _followed(gx, at[0]), None, gk, gtau
 
     jvp = _EagerSelect.jvp
 
@@ -457,10 +458,32 @@ def _simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
     return torch.from_numpy(selection.simplex_on_numpy(x.numpy(force=True), curve, tau))
 
 
-def _is_recorded(x: Any) -> bool:
-    """Whether a result of x may have a derivative."""
-    records = x.requires_grad and torch.is_grad_enabled()
-    return records or forward_ad._current_level >= 0
+def _on_numpy(
+    curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[Any, bool]:
+    whole, part = (
+        v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
+    )
+    rows = x.numpy(force=True)
+    found, plain = selection.on_numpy(curve, rows, whole, part, float(tau))
+    return tuple(map(torch.from_numpy, found)), plain
+
+
+def _is_recorded(*inputs: Any) -> bool:
+    """Whether a result of these may have a derivative."""
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(
+        isinstance(v, torch.Tensor) and v.requires_grad for v in inputs
+    )
+
+
+def _followed(gx: Any, x: Any) -> Any:
+    """A gradient by x with one of its own: 0, not none, where slopes are constant."""
+    recorded = x.requires_grad and torch.is_grad_enabled()
+    if gx is None or gx.requires_grad or not recorded:
+        return gx
+    return gx + 0 * torch.where(torch.isfinite(x), x, 0)
 
 
 def _tensor(value: Any) -> Any:

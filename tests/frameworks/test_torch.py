@@ -239,6 +239,20 @@ def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
     assert len(calls) == 4
 
 
+@pytest.mark.parametrize("look", [None, False])
+@pytest.mark.parametrize("curve", ["clip", "entmax"])
+def test_the_second_derivative_of_a_linear_loss_is_zero(curve, look):
+    x = scores(3, 9).requires_grad_()
+    with torch.no_grad():
+        x[0, 0] = -torch.inf
+    p = stk.sparsemax(x, check=look)
+    if curve == "clip":
+        p = stk.soft_topk(x, 2, "clip", check=look)
+    (first,) = torch.autograd.grad(p.select(-1, 1).sum(), x, create_graph=True)
+    assert first.abs().max() > 0.1
+    assert torch.equal(*torch.autograd.grad(first.sum(), x), torch.zeros_like(x))
+
+
 def test_entmax_refuses_what_the_core_does():
     for bad, match in [(torch.nan, "finite or -inf"), (-torch.inf, r"k must lie")]:
         with pytest.raises(ValueError, match=match):
