@@ -1,9 +1,10 @@
 """Time on PyTorch and JAX as a ratio to the framework's own softmax of the same scores.
 
 In every round each call is timed next to a softmax; the median of the rounds' ratios
-counts.  Forward, and forward with backward beside softmax with its own.  Peers stand
-below: what they compute is not always the same, see the name.  A call that fails, or
-takes longer than the limit, says so.
+counts.  A round is one of all calls, but compiled PyTorch, which takes them in turn.
+Forward, and forward with backward beside softmax with its own.  Peers stand below: what
+they compute is not always the same, see the name.  A call that fails, or takes longer
+than the limit, says so.
 
     python benchmarks/bench_frameworks.py [--only NAME ...] [--shapes NAME ...]
         [--rounds 5] [--limit 20] [--markdown FILE]
@@ -126,17 +127,12 @@ def peers(mode: str, n: int) -> Iterator[tuple[str, Operator]]:
         print(error, file=sys.stderr)
 
 
-def calls(mode: str, f: Operator, x: np.ndarray, g: np.ndarray, back: bool) -> Callable:
+def calls(mode: str, f: Operator, given: Any, back: bool) -> Callable:
     """A call without arguments that waits for its result."""
+    X, G = given
     if mode == "jax jit":
-        X = jnp.asarray(x)
-        if back:
-            G = jnp.asarray(g)
-            run = jax.jit(jax.grad(lambda v: _weighed(f(v), G)))
-        else:
-            run = jax.jit(f)
+        run = jax.jit(jax.grad(lambda v: _weighed(f(v), G)) if back else f)
         return lambda: jax.block_until_ready(run(X))
-    X, G = torch.tensor(x), torch.tensor(g)
     run = torch.compile(f, fullgraph=True) if mode == "torch compile" else f
 
     def forward() -> Any:
@@ -161,19 +157,34 @@ def softmax(mode: str) -> Operator:
     return functools.partial(torch.softmax, dim=-1)
 
 
-def measure(call: Callable, base: Callable, rounds: int, limit: float) -> str:
-    """The median ratio of paired rounds, each of several calls of a short one."""
-    call()
-    start = time.perf_counter()
-    call()
-    once = time.perf_counter() - start
-    if once > limit:
-        return f"> {limit:g} s"
-    repeat = max(1, min(50, int(0.02 / max(once, 1e-6))))
-    ratios = []
-    for _ in range(rounds):
-        ratios.append(_time(call, repeat) / _time(base, max(repeat, 10)))
-    return f"{statistics.median(ratios):.3g}"
+class Cell:
+    """A call beside the softmax, and the ratios of the rounds."""
+
+    def __init__(self, mode: str, f: Operator, given: Any, back: bool) -> None:
+        self.ratios: list[float] = []
+        self.ended = ""
+        try:
+            self.base = calls(mode, softmax(mode), given, back)
+            self.call = calls(mode, f, given, back)
+            self.base()
+            self.call()
+            start = time.perf_counter()
+            self.call()
+            self.once = time.perf_counter() - start
+        except Exception as error:
+            self.ended = f"fails: {type(error).__name__}"
+
+    def round(self, limit: float) -> None:
+        """Time both, each several times if it is short."""
+        if not self.ended and self.once > limit:
+            self.ended = f"> {limit:g} s"
+        if not self.ended:
+            repeat = max(1, min(50, int(0.02 / max(self.once, 1e-6))))
+            base = _time(self.base, max(repeat, 10))
+            self.ratios.append(_time(self.call, repeat) / base)
+
+    def __str__(self) -> str:
+        return self.ended or f"{statistics.median(self.ratios):.3g}"
 
 
 def _time(call: Callable, repeat: int) -> float:
@@ -207,18 +218,27 @@ def main() -> None:
             rng = np.random.default_rng(0)
             x, g = rng.standard_normal((2, *SHAPES[shape])).astype(np.float32)
             n, stk = x.shape[-1], stk_jax if mode == "jax jit" else stk_torch
+            array = jnp.asarray if mode == "jax jit" else torch.tensor
+            both = [(array(x), array(g)) for _ in range(2)]  # one takes gradients
+            rows: list[tuple[str, list[Cell]]] = []
             for name, f in [*operators(stk, n), *peers(mode, n)]:
                 cells = []
                 for back in (False, True):
                     torch.compiler.reset()  # else it counts them all as one
-                    base = calls(mode, softmax(mode), x, g, back)
-                    try:
-                        base()
-                        run = calls(mode, f, x, g, back)
-                        cells.append(measure(run, base, given.rounds, given.limit))
-                    except Exception as error:
-                        cells.append(f"fails: {type(error).__name__}")
-                lines.append(f"| {shape} | {mode} | {name} | {' | '.join(cells)} |")
+                    cells.append(Cell(mode, f, both[back], back))
+                    if mode == "torch compile":  # the next reset ends it
+                        for _ in range(given.rounds):
+                            cells[-1].round(given.limit)
+                rows.append((name, cells))
+            if mode != "torch compile":
+                # What else the machine does for a while meets one round of each alone.
+                for _ in range(given.rounds):
+                    for _, cells in rows:
+                        for cell in cells:
+                            cell.round(given.limit)
+            for name, cells in rows:
+                told = " | ".join(map(str, cells))
+                lines.append(f"| {shape} | {mode} | {name} | {told} |")
                 print(lines[-1], flush=True)
     if given.markdown:
         given.markdown.write_text("\n".join(lines) + "\n")
