@@ -123,9 +123,10 @@ class Rows(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """k = whole + part of n finite entries; the counts are integers, exact in any row.
+    """k = whole + part of n finite entries; the counts are exact in any row.
 
-    float32 holds no odd number above 2^24.
+    They are integers wherever floats would not do: float32 holds no odd number above
+    2^24.
     """
 
     whole: Any

@@ -42,7 +42,7 @@ _SHORT, _FEW = 512, 1 << 13
 
 
 def budget(x: Any, whole: Any, part: Any) -> Budget:
-    """The budget of rows, with their entries above -inf counted in integers."""
+    """The budget of rows, with their entries above -inf counted exactly."""
     return Budget(whole, part, tally(x > -math.inf, x))
 
 

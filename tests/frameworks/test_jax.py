@@ -43,10 +43,8 @@ MEAN_PASSES = {
 
 
 def test_six_passes_are_enough_for_normal_rows(capsys):
-    x, ks = (
-        np.random.default_rng(9).standard_normal((300, 400)),
-        (1.0, 8.0, 40.0, 200.5),
-    )
+    x = np.random.default_rng(9).standard_normal((300, 400))
+    ks = (1.0, 8.0, 40.0, 200.5)
     found = {name: passes(name, x, ks).mean() for name in MEAN_PASSES}
     with capsys.disabled():
         print("\n" + ", ".join(f"{name} {mean:.2f}" for name, mean in found.items()))
