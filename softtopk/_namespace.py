@@ -59,6 +59,12 @@ def tally(true: Any, like: Any) -> Any:
     return xp.sum(true, axis=-1)
 
 
+def after(value: Any, total: Any) -> Any:
+    """The value (..., n), for a sum that is to wait for `total` (...)."""
+    library = namespace(value)
+    return library.after(value, total) if hasattr(library, "after") else value
+
+
 def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
     """The state after as many steps as `going` asks for."""
     library = namespace(_leaf(state))

@@ -172,7 +172,8 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
         np.where(inner, given - whole, 0.5),
         np.where(inner, n, 2),
     )
-    start = begin(curve, budget, tau, moments)
+    with np.errstate(all="ignore"):
+        start = begin(curve, budget, tau, moments)
     at = start._replace(done=start.done | ~inner)
     for count in range(root.LIMIT):
         if at.done.all():

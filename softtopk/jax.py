@@ -29,6 +29,9 @@ from ._frameworks import sorting as _sorting
 from ._frameworks.rows import verify
 from ._namespace import register
 
+_LONG = 1 << 21
+"""Entries from which on one sum waits for the other."""
+
 
 @jax.custom_jvp
 def _log1p(x: Any) -> Any:
@@ -69,6 +72,19 @@ class _Jax:
     @staticmethod
     def log1p(x: Any) -> Any:
         return _log1p(x)
+
+    @staticmethod
+    def after(value: Any, total: Any) -> Any:
+        """The value, by an operation on the total that XLA cannot leave out.
+
+        XLA stores what it sums, of all sums that can begin.  To read a long row again
+        for each takes a third of the memory and, where that is 38 MB, of the time; for
+        4096 rows of 128 it would take 1.3 times as long.
+        """
+        if value.size < _LONG:
+            return value
+        total = _Jax.astype(total, value.dtype)[..., None]
+        return value + jnp.where(total == total, 0, total)
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:

@@ -34,7 +34,7 @@ from .._rows import (
 )
 from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
-from .._solve.start import extremes
+from .._solve.start import moments
 from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
@@ -55,10 +55,11 @@ def solved(
     and so is one with a score whose distance to the threshold overflows.
     """
     if plain:
-        a, t = root.solve(curve, x, k, tau, plain)
+        a, t = root.solve(curve, x, k, tau, moments(x, k.n, plain))
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    top, least = extremes(x)
+    row = moments(x, k.n)
+    top, least, *_ = row
     fits = (top < math.inf) & (k.part >= 0)  # a NaN is the largest of its row
     fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
     inner = fits & (k.without(0) > 0) & (k.rest > 0)
@@ -68,7 +69,7 @@ def solved(
         xp.where(inner, k.n, x.shape[-1]),
     )
     scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
-    a, t = root.solve(curve, x, safe, scale, free=inner)
+    a, t = root.solve(curve, x, safe, scale, row, inner)
     outer = xp.where(k.without(0) == 0, xp.full_like(t, math.inf), -math.inf)
     near = (abs(top - a) < math.inf) & (abs(least - a) < math.inf)
     t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)

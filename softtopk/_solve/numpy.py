@@ -34,7 +34,7 @@ from .._rows import (
 from ..curves import Curve
 from . import root
 from .schemes import Moments, Scheme, column, scheme_of
-from .start import Search, bracket
+from .start import Search, bracket, moments
 
 _BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
 _ALONE = 10_000  # a longer row does not share a block with others
@@ -96,7 +96,7 @@ def _plain(
     x = x.astype(np.float64)
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite)
-    a, t = root.solve(curve, x, budget, tau)
+    a, t = root.solve(curve, x, budget, tau, moments(x, finite))
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
 

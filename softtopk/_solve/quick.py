@@ -10,51 +10,100 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._namespace import namespace, tally
+from .._namespace import after, namespace, tally
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve
 
 Sums = tuple[Any, Any, Any, Any, Any]
+Function = Callable[..., Any]
 
 
-def _sides(high: Any, q: Any) -> tuple[Any, Any, Any]:
-    xp = namespace(q)
-    P, C = (xp.sum(xp.where(high, *pair), axis=-1) for pair in ((0, q), (q, 0)))
-    return tally(high, q), P, C
+def in_turn(u: Any, values: Function, *sums: Function) -> list[Any]:
+    """Sums of each row, each a function of the values of its distances u.
+
+    Where one sum waits for another, the values are calculated again for it.
+    """
+    at, found = values(u), []
+    for of in sums:
+        found.append(of(*at))
+        later = after(u, found[-1])
+        if later is not u:
+            u, at = later, values(later)
+    return found
+
+
+def total(true: Any, yes: Any, no: Any) -> Any:
+    """The sum of each row, of some entries where it is true and of others elsewhere."""
+    xp = namespace(true)
+    return xp.sum(xp.where(true, yes, no), axis=-1)
+
+
+def _low(high: Any, q: Any) -> Any:
+    return total(high, 0, q)
+
+
+def _high(high: Any, q: Any) -> Any:
+    return total(high, q, 0)
+
+
+def _positive(w: Any) -> Any:
+    """The sum of w, which is not negative, as a choice: XLA stores no factor of one."""
+    return total(w > 0, w, 0)
 
 
 def _exp(u: Any) -> Sums:
-    xp, below = namespace(u), u <= 0
-    P = xp.sum(xp.where(below, xp.exp(u), 0), axis=-1)
-    return tally(~below, u), P, 0 * P, P, P
+    P, m = in_turn(u, lambda u: (u > 0, namespace(u).exp(u)), _low, tally)
+    return m, P, 0 * P, P, P
 
 
 def _laplace(u: Any) -> Sums:
-    m, P, C = _sides(u > 0, 0.5 * namespace(u).exp(-abs(u)))
+    def values(u: Any) -> tuple[Any, Any]:
+        return u > 0, 0.5 * namespace(u).exp(-abs(u))
+
+    P, C, m = in_turn(u, values, _low, _high, tally)
     return m, P, C, P + C, P
 
 
 def _sigmoid(u: Any) -> Sums:
-    xp = namespace(u)
-    q = 1 / (1 + xp.exp(abs(u)))
-    m, P, C = _sides(u > 0, q)
-    return m, P, C, P + C - xp.sum(q * q, axis=-1), P
+    def values(u: Any) -> tuple[Any, Any]:
+        return u > 0, 1 / (1 + namespace(u).exp(abs(u)))
+
+    def squares(high: Any, q: Any) -> Any:
+        return _positive(q * q)
+
+    P, C, m, Q = in_turn(u, values, _low, _high, tally, squares)
+    return m, P, C, P + C - Q, P
 
 
 def _clip(u: Any) -> Sums:
-    xp = namespace(u)
-    q = xp.clip(0.5 - abs(u - 0.5), 0, None)
-    m, P, C = _sides(u > 0.5, xp.where(u < 0.5, xp.clip(u, 0, None), q))
-    return m, P, C, 0 * P + tally(q > 0, q), P
+    """Of m shares that are 1 and W inner ones, which P sums as they are.
+
+    To sum what those above 1/2 lack would halve at best what is rounded.
+    """
+
+    def positive(one: Any, u: Any) -> Any:
+        return tally(u > 0, u)
+
+    def inner(one: Any, u: Any) -> Any:
+        return total(one, 0, namespace(u).clip(u, 0, None))
+
+    P, m, most = in_turn(u, lambda u: (u >= 1, u), inner, tally, positive)
+    return m, P, 0 * P, 0 * P + (most - m), P
 
 
 def _triangular(u: Any) -> Sums:
-    xp = namespace(u)
-    r = xp.clip(1 - abs(u), 0, None)
-    m, P, C = _sides(u > 0, 0.5 * r * r)
-    return m, P, C, xp.sum(r, axis=-1), P
+    def values(u: Any) -> tuple[Any, Any]:
+        return u > 0, namespace(u).clip(1 - abs(u), 0, None)
+
+    def half(side: Function) -> Function:
+        return lambda high, r: side(high, 0.5 * r * r)
+
+    P, C, m, W = in_turn(
+        u, values, half(_low), half(_high), tally, lambda high, r: _positive(r)
+    )
+    return m, P, C, W, P
 
 
-_QUICK: list[tuple[Curve, Callable[[Any], Sums]]] = [
+_QUICK: list[tuple[Curve, Function]] = [
     (EXP, _exp),
     (LAPLACE, _laplace),
     (SIGMOID, _sigmoid),
@@ -63,6 +112,6 @@ _QUICK: list[tuple[Curve, Callable[[Any], Sums]]] = [
 ]
 
 
-def quick(curve: Curve) -> Callable[[Any], Sums] | None:
+def quick(curve: Curve) -> Function | None:
     """The function that sums a named curve, or None."""
     return next((found for known, found in _QUICK if known is curve), None)

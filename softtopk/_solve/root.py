@@ -1,15 +1,17 @@
 r"""The threshold from sums over a row alone, for every curve and array library.
 
 A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
-sums over each row: m entries with shares above 1/2, P the shares of the others, C what
-the m lack to 1, and W the slopes.  The excess :math:`P-C-(k-m)` says on which side
-of the root t is, and the curve proposes a step.  The search takes it where it stays
-inside the bracket, and halves the bracket where it does not or where, after a few
-passes, neither the bracket nor the excess has halved: so it ends whatever the curve.
+sums over each row: m entries with shares above 1/2 (of the clip, with whole shares), P
+the shares of the others, C what the m lack to 1, and W the slopes.  The excess
+:math:`P-C-(k-m)` says on which side of the root t is, and the curve proposes a step.
+The search takes it where it stays inside the bracket, and halves the bracket where it
+does not or where, after a few passes, neither the bracket nor the excess has halved: so
+it ends whatever the curve.
 
-The anchor a follows the iterates, and t holds what rounding takes from a: an offset or
-a scale common to all scores costs no accuracy, and no order statistic is needed.  Where
-the search begins: `start`.
+The anchor a follows the iterates, from the first one on, and t holds what rounding
+takes from a: an offset or a scale common to all scores costs no accuracy, nor do a few
+scores that are far from all others, and no order statistic is needed.  Where the search
+begins: `start`.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._namespace import choose, loop, namespace, tally
+from .._namespace import after, choose, loop, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
-from .quick import quick
-from .start import Search, State, begin, moments
+from .quick import in_turn, quick, total
+from .start import Moments, Search, State, begin, follow, rebase
 
 PATIENCE = 5
 """Passes after which the bracket or the excess must halve."""
@@ -74,28 +76,26 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
     named = quick(curve)
     if named:
         return named(u)
-    xp = namespace(u)
-    p, q, w = curve.value(u), curve.complement(u), curve.slope(u)
-    high = p > q
-    parts = (xp.where(high, 0, p), xp.where(high, q, 0), xp.where(xp.isfinite(u), w, 0))
-    P, C, W = (xp.sum(part, axis=-1) for part in parts)
-    S = P
-    if curve.needs_sum:
-        S = xp.sum(xp.where(u <= curve.support[1], p, 0), axis=-1)
-    return tally(high, u), P, C, W, S
+
+    def values(u: Any) -> tuple[Any, Any, Any, Any]:
+        p, q = curve.value(u), curve.complement(u)
+        return u, p > q, p, q
+
+    P, C, W, m, *rest = in_turn(
+        u,
+        values,
+        lambda u, high, p, q: total(high, 0, p),
+        lambda u, high, p, q: total(high, q, 0),
+        lambda u, high, p, q: total(namespace(u).isfinite(u), curve.slope(u), 0),
+        lambda u, high, p, q: tally(high, u),
+        *[lambda u, high, p, q: total(u <= curve.support[1], p, 0)] * curve.needs_sum,
+    )
+    return m, P, C, W, rest[0] if rest else P
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
     """(x - lambda) / tau of every entry; tau is a number or has one a row."""
     return (x - a[..., None]) / _column(tau) - t[..., None]
-
-
-def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
-    """The same threshold, with the rounded sum as anchor and the rest in t, exactly."""
-    move = tau * t
-    total = a + move
-    moved = total - a
-    return total, ((a - (total - moved)) + (move - moved)) / tau
 
 
 def advance(
@@ -131,47 +131,43 @@ def advance(
     settled = (excess == 0) | rounding
     t = xp.where(done | settled, t, found.t)
     done = done | settled | ~halve & (curve.bend * move * move <= 2 * eps)
-    b, rest = rebase(a, t, tau)
-    shift = t - rest
-    slack = 2 * eps * abs(shift)  # for the rounding of a shift that is long
-    low, high = found.low - shift - slack, found.high - shift + slack
-    return State(b, found._replace(t=rest, low=low, high=high), done)
+    return follow(State(a, found._replace(t=t), done), tau)
 
 
 def solve(
-    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool = False, free: Any = True
+    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, free: Any = True
 ) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
-    Shares and slopes are those at `distances`.  Rows that are not `free` may hold
-    anything, and find nothing.
+    `row` has the moments of x.  Shares and slopes are those at `distances`.  Rows that
+    are not `free` may hold anything, and find nothing.
     """
 
     def going(count: Any, at: State) -> Any:
         return (count < LIMIT) & ~at.done.all()
 
     def step(count: Any, at: State) -> tuple[Any, State]:
-        row = sums(curve, distances(x, tau, at.anchor, at.search.t))
-        return count + 1, advance(curve, k, tau, row, at, count)
+        found = sums(curve, distances(x, tau, at.anchor, at.search.t))
+        return count + 1, advance(curve, k, tau, found, at, count)
 
-    start = begin(curve, k, tau, moments(x, k.n, plain))
+    start = begin(curve, k, tau, row)
     if free is not True:
         start = start._replace(done=~free)
     _, at = loop(going, step, (0, start))
     a, t = at.anchor, at.search.t
     if not ends(curve):
         return a, t
-    return settled(
-        curve, k, tau, a, t, gap_of(x, distances(x, tau, a, t) > curve.centre)
-    )
+    gap = gap_of(x, distances(x, tau, a, t) - curve.centre)
+    return settled(curve, k, tau, a, t, gap)
 
 
-def gap_of(x: Any, above: Any) -> tuple[Any, Any, Any]:
-    """How many scores are above the threshold, the least of them, the next one."""
-    xp = namespace(x)
-    least = xp.min(xp.where(above, x, math.inf), axis=-1)
-    most = xp.max(xp.where(above, -math.inf, x), axis=-1)
-    return tally(above, x), least, most
+def gap_of(x: Any, u: Any) -> tuple[Any, Any, Any]:
+    """How many scores of a row have u > 0, the least of them, the next one."""
+    xp, m = namespace(x), tally(u > 0, x)
+    u = after(u, m)
+    least = xp.min(xp.where(u > 0, x, math.inf), axis=-1)
+    u = after(u, least)
+    return m, least, xp.max(xp.where(u > 0, -math.inf, x), axis=-1)
 
 
 def settled(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import namespace
+from .._namespace import after, namespace
 from .._rows import Budget
 from ..curves import Curve
 
@@ -70,13 +70,35 @@ def moments(x: Any, n: Any, plain: bool = False) -> Moments:
         top, least = xp.max(x, axis=-1), xp.min(x, axis=-1)
     else:
         top, least = extremes(x)
+    x = after(x, least)
     mean = xp.sum(only(x / length), axis=-1)
     if not plain:
         mean = mean * length / n
     size = xp.maximum(top - mean, mean - least)
-    unit = xp.where(size > 0, size, 1)
-    d = only(x - mean[..., None]) / unit[..., None]
-    return Moments(top, least, mean, size * xp.sqrt(xp.sum(d * d, axis=-1) / n))
+    d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]
+    return Moments(top, least, mean, size * xp.sqrt(xp.sum(only(d * d), axis=-1) / n))
+
+
+def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
+    """The same threshold, with the rounded sum as anchor and the rest in t, exactly."""
+    move = tau * t
+    total = a + move
+    moved = total - a
+    return total, ((a - (total - moved)) + (move - moved)) / tau
+
+
+def follow(at: State, tau: Any) -> State:
+    """The same state, counted from its own threshold.
+
+    What is summed at a long offset from the anchor is rounded to units of that length:
+    a pass is made, and trusted, where the offset is a rounding error of the anchor.
+    """
+    search = at.search
+    a, t = rebase(at.anchor, search.t, tau)
+    shift = search.t - t
+    slack = 2 * namespace(t).finfo(t.dtype).eps * abs(shift)  # for its rounding
+    low, high = search.low - shift - slack, search.high - shift + slack
+    return State(a, search._replace(t=t, low=low, high=high), at.done)
 
 
 def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
@@ -108,7 +130,7 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     high = xp.minimum(above - middle, last) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
-    return State(a, Search(t, low, high, far, far), t != t)
+    return follow(State(a, Search(t, low, high, far, far), t != t), tau)
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:

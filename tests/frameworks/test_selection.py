@@ -439,6 +439,18 @@ def test_scores_whose_difference_overflows_are_nan_or_right(lib):
     assert nans
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_mean_may_be_far_from_all_scores(lib, dtype):
+    """Distances from it are rounded to many units: nothing may be read off them."""
+    rng, power = np.random.default_rng(6), 9 if dtype == np.float64 else 3
+    x = (rng.standard_cauchy((40, 120)) ** power).astype(dtype)
+    for name in ("exp", "laplace", "clip", "triangular"):
+        for k in (0.5, 1, 30, 119, 119.5):
+            exact = stk.soft_topk(x.astype(np.float64), k, name)
+            p = lib.numpy(lib.ops.soft_topk(lib.array(x), k, name, check=False))
+            assert abs(p - exact).max() <= 4 * EPS[dtype]
+
+
 def test_a_long_row_is_counted_in_integers(lib):
     """Above 2^24 entries no float32 counts; nearly all of these are selected."""
     n = 2**24 + 5001

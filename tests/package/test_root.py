@@ -58,7 +58,8 @@ def budget_of(x, k):
 def search(curve, x, k, tau=1.0):
     """Shares, anchors and offsets of rows from sums over them alone."""
     with np.errstate(all="ignore"):
-        a, t = root.solve(curve, x, budget_of(x, k), tau)
+        k = budget_of(x, k)
+        a, t = root.solve(curve, x, k, tau, moments(x, k.n))
         return curve.value(root.distances(x, tau, a, t)), a, t
 
 
@@ -119,6 +120,17 @@ def test_sums_alone_find_what_the_quick_path_finds(curve, expected, kind):
             assert np.all(np.abs(p.sum(axis=-1) - k) <= 16 * EPS * k)
         # The pair holds what their sum, rounded, does not.
         assert np.all(np.abs(t) <= EPS / 2 * np.abs(a))
+
+
+@stepped
+@pytest.mark.parametrize(("curve", "expected"), SAME, ids=id_of)
+def test_the_mean_may_be_far_from_all_scores(curve, expected, kind):
+    """Distances from it are rounded to many units: nothing may be read off them."""
+    rng = np.random.default_rng(6)
+    for k in (0.5, 1, 2.5, 30, 117.5, 119, 119.5):
+        x, k = rng.standard_cauchy((20, 120)) ** 9, np.full(20, k)
+        p, _, _ = search(kind(curve), x, k)
+        np.testing.assert_allclose(p, expected(x, k), rtol=0, atol=4 * EPS)
 
 
 @pytest.mark.parametrize(
