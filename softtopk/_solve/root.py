@@ -45,13 +45,15 @@ def decide(
     """The next search, and where it halves the bracket instead of a step.
 
     Steps may shrink an excess e-fold for as long as the floats reach: after some more
-    passes the bracket itself must halve, every other time.
+    passes the bracket itself must halve, every other time, unless the excess vanishes
+    much faster.
     """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
     halve = ~((low < proposal) & (proposal < high))
     if not isinstance(count, int) or count > PATIENCE:
-        slow = (2 * size > before) | ((count > 4 * PATIENCE) & (count % 2 == 0))
+        late = (count > 4 * PATIENCE) & (count % 2 == 0)
+        slow = (2 * size > before) | (late & (16 * size > before))
         halve = halve | (slow & (2 * room > width) & (count > PATIENCE))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
     return Search(t, low, high, size, room), halve

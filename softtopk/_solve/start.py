@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, namespace
+from .._namespace import after, choose, namespace
 from .._rows import Budget
 from ..curves import Curve
 
@@ -95,7 +95,8 @@ def follow(at: State, tau: Any) -> State:
     """
     search = at.search
     a, t = rebase(at.anchor, search.t, tau)
-    shift = search.t - t
+    shift = (a - at.anchor) / tau
+    t = choose(shift == 0, search.t, t)
     slack = 2 * namespace(t).finfo(t.dtype).eps * abs(shift)  # for its rounding
     low, high = search.low - shift - slack, search.high - shift + slack
     return State(a, search._replace(t=t, low=low, high=high), at.done)

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from rows import CURVES, NAMES, scores, stress
@@ -15,7 +15,7 @@ from rows import CURVES, NAMES, scores, stress
 import softtopk as stk
 from softtopk._rows import Budget
 from softtopk._solve import root
-from softtopk._solve.start import begin, moments
+from softtopk._solve.start import State, begin, follow, moments
 from softtopk.curves import CLIP, EXP, LAPLACE, TRIANGULAR, Curve, entmax, resolve
 
 EPS = 2.0**-52
@@ -258,6 +258,7 @@ def test_a_slow_search_halves_its_bracket():
         (slow._replace(width=2.0), late, False),  # the bracket has
         (slow._replace(excess=2.0), 4 * root.PATIENCE + 2, True),
         (slow._replace(excess=2.0), 4 * root.PATIENCE + 3, False),
+        (slow._replace(excess=16.0), 4 * root.PATIENCE + 2, False),  # it converges
     ):
         found, halved = root.decide(at, 1.0, step, count)
         assert halved == halves and found.t == (0.5 if halves else step)
@@ -275,6 +276,19 @@ def test_a_moved_anchor_stands_for_the_same_threshold(a, t, power):
         tau
     ) * Fraction(float(rest))
     assert abs(tau * rest) <= EPS / 2 * abs(b)
+
+
+@given(a=ORDINARY, t=ORDINARY, tau=st.floats(1e-3, 1e3))
+@example(a=1e19, t=966.7, tau=0.0234)  # tau t / tau is not t
+def test_a_moved_bracket_holds_what_it_held(a, t, tau):
+    end = np.float64(t)
+    at = State(np.float64(a), root.Search(end, end, end), False)
+    b, (t, low, high, *_), _ = follow(at, tau)
+    if b == a:
+        assert t == low == high == end
+    level = Fraction(a) + Fraction(tau) * Fraction(float(end))
+    low, high = (Fraction(float(b)) + Fraction(tau) * Fraction(v) for v in (low, high))
+    assert low <= level <= high
 
 
 def test_budgets_beyond_single_precision_count_every_entry():
