@@ -1,13 +1,14 @@
 """Time on PyTorch and JAX as a ratio to the framework's own softmax of the same scores.
 
 In every round each call is timed next to a softmax; the median of the rounds' ratios
-counts.  A round is one of all calls, but compiled PyTorch, which takes them in turn.
+counts.  A round is one of all calls, but compiled PyTorch, which takes them in turn;
+there the softmax is compiled too, and a row says what the eager one takes beside it.
 Forward, and forward with backward beside softmax with its own.  Peers stand below: what
 they compute is not always the same, see the name.  A call that fails, or takes longer
 than the limit, says so.
 
     python benchmarks/bench_frameworks.py [--only NAME ...] [--shapes NAME ...]
-        [--rounds 5] [--limit 20] [--markdown FILE]
+        [--rounds 5] [--limit 20] [--threads 1] [--markdown FILE]
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ SHAPES = {
     "4096x128": (4096, 128),
     "64x50000": (64, 50_000),
     "1e6": (1_000_000,),
+    "1x1e6": (1, 1_000_000),  # a batch of one row, where softmax itself takes longer
 }
 CURVES = ("exp", "laplace", "sigmoid", "clip")
 MODES = ("torch eager", "torch compile", "jax jit")
+EAGER = "softmax, eager"
 Operator = Callable[[Any], Any]
 
 
@@ -160,12 +163,14 @@ def softmax(mode: str) -> Operator:
 class Cell:
     """A call beside the softmax, and the ratios of the rounds."""
 
-    def __init__(self, mode: str, f: Operator, given: Any, back: bool) -> None:
+    def __init__(
+        self, mode: str, f: Operator, given: Any, back: bool, eager: bool = False
+    ) -> None:
         self.ratios: list[float] = []
         self.ended = ""
         try:
             self.base = calls(mode, softmax(mode), given, back)
-            self.call = calls(mode, f, given, back)
+            self.call = calls("torch eager" if eager else mode, f, given, back)
             self.base()
             self.call()
             start = time.perf_counter()
@@ -202,12 +207,13 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=SHAPES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=20)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(given.threads)
     lines = [
-        f"torch {torch.__version__}, jax {jax.__version__}, float32, one thread of "
-        f"torch; ratios to softmax, medians of {given.rounds} paired rounds.",
+        f"torch {torch.__version__}, jax {jax.__version__}, float32, threads of torch: "
+        f"{given.threads}; ratios to softmax, medians of {given.rounds} paired rounds.",
         "",
         "| shape | mode | operator | forward | forward and backward |",
         "| --- | --- | --- | --- | --- |",
@@ -221,11 +227,12 @@ def main() -> None:
             array = jnp.asarray if mode == "jax jit" else torch.tensor
             both = [(array(x), array(g)) for _ in range(2)]  # one takes gradients
             rows: list[tuple[str, list[Cell]]] = []
-            for name, f in [*operators(stk, n), *peers(mode, n)]:
+            plain = [(EAGER, softmax(mode))] * (mode == "torch compile")
+            for name, f in [*plain, *operators(stk, n), *peers(mode, n)]:
                 cells = []
                 for back in (False, True):
                     torch.compiler.reset()  # else it counts them all as one
-                    cells.append(Cell(mode, f, both[back], back))
+                    cells.append(Cell(mode, f, both[back], back, name == EAGER))
                     if mode == "torch compile":  # the next reset ends it
                         for _ in range(given.rounds):
                             cells[-1].round(given.limit)
