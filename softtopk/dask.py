@@ -173,7 +173,7 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
         np.where(inner, n, 2),
     )
     with np.errstate(all="ignore"):
-        start = begin(curve, budget, tau, moments)
+        start, far = begin(curve, budget, tau, moments), abs(curve.inverse(budget.mean))
     at = start._replace(done=start.done | ~inner)
     for count in range(root.LIMIT):
         if at.done.all():
@@ -187,6 +187,7 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
                 tuple(np.moveaxis(row.sum(axis=-2), -1, 0)),
                 at,
                 count,
+                far,
             )
     a, t = at.anchor, at.search.t
     if math.isfinite(curve.support[0]) and math.isfinite(curve.support[1]):

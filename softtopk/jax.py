@@ -29,6 +29,9 @@ from ._frameworks import sorting as _sorting
 from ._frameworks.rows import verify
 from ._namespace import register
 
+_MANY = 1 << 14
+"""Entries from which on it pays to look whether any is -inf."""
+
 _LONG = 1 << 21
 """Entries from which on one sum waits for the other."""
 
@@ -85,6 +88,36 @@ class _Jax:
             return value
         total = _Jax.astype(total, value.dtype)[..., None]
         return value + jnp.where(total == total, 0, total)
+
+    @staticmethod
+    def either(x: Any, plain: Any, masked: Any) -> Any:
+        """plain(x, least) or masked(x), of which XLA runs the one that is asked for.
+
+        XLA stores what a mask leaves before it sums it: to look first takes a third to
+        a half of the time of a long row's first sums.
+        """
+        like = jax.eval_shape(masked, x)
+
+        def whole(x: Any, least: Any) -> Any:
+            return jax.tree.map(
+                lambda v, to: jnp.broadcast_to(jnp.asarray(v, to.dtype), to.shape),
+                plain(x, least),
+                like,
+            )
+
+        @jax.custom_batching.custom_vmap
+        def choice(x: Any) -> Any:
+            if x.size < _MANY:
+                return masked(x)
+            least = x.min(-1)
+            infinite = (least == -jnp.inf).any()
+            return jax.lax.cond(infinite, lambda x, _: masked(x), whole, x, least)
+
+        @choice.def_vmap
+        def _rows(size: int, batched: Any, x: Any) -> Any:
+            return _Jax.either(x, plain, masked), jax.tree.map(lambda _: True, like)
+
+        return choice(x)
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
@@ -220,7 +253,7 @@ register(jax.Array, _Jax)
 def _select(
     curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
-    return selection.solved(curve, x, selection.budget(x, whole, part), tau, plain)
+    return selection.selected(curve, x, whole, part, tau, plain)
 
 
 @_select.defjvp

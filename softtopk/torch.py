@@ -321,7 +321,7 @@ class _Select(Function):
     def forward(
         curve: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        return selection.solved(curve, x, selection.budget(x, whole, part), tau, False)
+        return selection.selected(curve, x, whole, part, tau, False)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -370,10 +370,10 @@ class _EagerSelect(_Select):
     def forward(
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        k = selection.budget(x, whole, part)
         if call.look:
+            k = selection.budget(x, whole, part)
             call.plain = verify(_Torch, x, k, tau)
-        return selection.solved(call.curve, x, k, tau, call.plain)
+        return selection.selected(call.curve, x, whole, part, tau, call.plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -32,6 +32,7 @@ from .._rows import (
 )
 from .._solve import root
 from .._solve.additive import Additive
+from .._solve.start import moments
 from ..balance import _balance, _check_axes, _problem
 from ..curves import Curve, resolve
 from . import selection
@@ -213,7 +214,7 @@ class _Search(NamedTuple):
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
         budget = Budget(xp.integers(whole, z), k - whole, count)
-        p, a, t = selection.solved(self.curve, z, budget, tau, False)
+        p, a, t = selection.solved(self.curve, z, budget, tau, moments(z, count))
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
     def rows(self, beta: Any, heat: Any) -> _Thresholds:
@@ -280,7 +281,8 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
-    fits = (_least(-x) > -math.inf) & (tau > 0) & (tau < math.inf)
+    fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # NaN is no number there
+    fits = fits & (tau > 0) & (tau < math.inf)
     tau = xp.where(fits, tau, 1)
     x, k, c = _forced(x, k, c)
     free = xp.isfinite(x)

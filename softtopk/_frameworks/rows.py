@@ -208,7 +208,7 @@ def verify(xp: Any, x: Any, k: Budget, tau: Any, name: str = "x") -> bool:
     or everything to select.
     """
     top, least = xp.max(x), xp.min(x)
-    if not bool(top < math.inf) or bool(least != least):
+    if not bool((x < math.inf).all()):  # XLA's extremes of a long row leave NaN out
         worst = xp.sum(xp.where(x < math.inf, 0 * x, x))  # nan, or +inf
         raise ValueError(
             f"{name} must be finite or -inf wherever it takes part, got {float(worst)}"

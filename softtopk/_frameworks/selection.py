@@ -34,7 +34,7 @@ from .._rows import (
 )
 from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
-from .._solve.start import moments
+from .._solve.start import Moments, measured
 from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
@@ -46,21 +46,28 @@ def budget(x: Any, whole: Any, part: Any) -> Budget:
     return Budget(whole, part, tally(x > -math.inf, x))
 
 
-def solved(
-    curve: Curve, x: Any, k: Budget, tau: Any, plain: bool
+def selected(
+    curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
-    """Shares, anchors and offsets; `plain` where `verify` found no special row.
+    """Shares, anchors and offsets; `plain` where `verify` found no special row."""
+    n, row = measured(x, plain)
+    return solved(curve, x, Budget(whole, part, n), tau, row, plain)
+
+
+def solved(
+    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, plain: bool = False
+) -> tuple[Any, Any, Any]:
+    """`selected` of rows with these moments.
 
     Nothing to select is the offset +inf, everything -inf.  A row out of range is NaN,
     and so is one with a score whose distance to the threshold overflows.
     """
     if plain:
-        a, t = root.solve(curve, x, k, tau, moments(x, k.n, plain))
+        a, t = root.solve(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    row = moments(x, k.n)
-    top, least, *_ = row
-    fits = (top < math.inf) & (k.part >= 0)  # a NaN is the largest of its row
+    top, least, mean, _ = row
+    fits = (top < math.inf) & (mean == mean) & (k.part >= 0)
     fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
     inner = fits & (k.without(0) > 0) & (k.rest > 0)
     safe = Budget(

@@ -101,15 +101,23 @@ def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
 
 
 def advance(
-    curve: Curve, k: Budget, tau: Any, row: tuple[Any, ...], at: State, count: Any
+    curve: Curve,
+    k: Budget,
+    tau: Any,
+    row: tuple[Any, ...],
+    at: State,
+    count: Any,
+    far: Any = 0,
 ) -> State:
     """The step that follows from the sums over the rows at `at`.
 
     A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
     step is rounding too; and where the step is so short that a smooth curve leaves no
-    more than that after it (derived in *computing/cost*).  For a curve that reaches 0
-    and 1 what is summed may vanish: there an excess of a fraction of eps is rounding,
-    and after some passes what half an ulp of a u near an end that is not 0 changes.
+    more than that after it (derived in *computing/cost*).  Its step is also the last
+    for an excess that half an ulp of `far` makes, the distance at which all shares are
+    equal.  For a curve that reaches 0 and 1 what is summed may vanish: there an excess
+    of a fraction of eps is rounding, and after some passes what half an ulp of a u near
+    an end that is not 0 changes.
     """
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
@@ -132,7 +140,8 @@ def advance(
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
     settled = (excess == 0) | rounding
     t = xp.where(done | settled, t, found.t)
-    done = done | settled | ~halve & (curve.bend * move * move <= 2 * eps)
+    last = (curve.bend * move * move <= 2 * eps) | (abs(excess) <= 0.5 * far * noise)
+    done = done | settled | ~halve & last
     return follow(State(a, found._replace(t=t), done), tau)
 
 
@@ -150,8 +159,9 @@ def solve(
 
     def step(count: Any, at: State) -> tuple[Any, State]:
         found = sums(curve, distances(x, tau, at.anchor, at.search.t))
-        return count + 1, advance(curve, k, tau, found, at, count)
+        return count + 1, advance(curve, k, tau, found, at, count, far)
 
+    far = abs(curve.inverse(k.mean))
     start = begin(curve, k, tau, row)
     if free is not True:
         start = start._replace(done=~free)

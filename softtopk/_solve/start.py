@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, choose, namespace
+from .._namespace import after, choose, either, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
 
@@ -56,23 +56,43 @@ def extremes(x: Any) -> tuple[Any, Any]:
     return xp.max(x, axis=-1), xp.min(xp.where(x > -math.inf, x, math.inf), axis=-1)
 
 
-def moments(x: Any, n: Any, plain: bool = False) -> Moments:
-    """What the start of a search needs, of rows with n > 0 entries above -inf.
+def measured(x: Any, plain: bool = False) -> tuple[Any, Moments]:
+    """How many entries of each row are above -inf, and their moments.
 
-    In `plain` rows all entries are.
+    In `plain` rows all are.
     """
-    xp, length = namespace(x), x.shape[-1]
 
-    def only(values: Any) -> Any:
-        return values if plain else xp.where(x > -math.inf, values, 0)
+    def whole(x: Any, least: Any) -> tuple[Any, Moments]:
+        return x.shape[-1], moments(x, x.shape[-1], least)
+
+    def masked(x: Any) -> tuple[Any, Moments]:
+        n = tally(x > -math.inf, x)
+        return n, moments(x, n)
 
     if plain:
-        top, least = xp.max(x, axis=-1), xp.min(x, axis=-1)
+        return whole(x, namespace(x).min(x, axis=-1))
+    return either(x, whole, masked)
+
+
+def moments(x: Any, n: Any, least: Any = None) -> Moments:
+    """What the start of a search needs, of rows with n entries above -inf.
+
+    Rows whose `least` entry is given have no other.  The mean is NaN if an entry is;
+    the extremes need not be: XLA's of a long row leave it out.
+    """
+    xp, length, plain = namespace(x), x.shape[-1], least is not None
+
+    def only(values: Any) -> Any:
+        return values if plain else xp.where(x == -math.inf, 0, values)
+
+    if plain:
+        top = xp.max(x, axis=-1)
     else:
         top, least = extremes(x)
-    x = after(x, least)
+        x = after(x, least)
     mean = xp.sum(only(x / length), axis=-1)
     if not plain:
+        n = xp.clip(n, 1, None)
         mean = mean * length / n
     size = xp.maximum(top - mean, mean - least)
     d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]

@@ -262,6 +262,10 @@ def test_budgets_that_do_not_fit_raise_or_are_nan(lib):
     P = lib.numpy(P)
     assert np.isnan(P[[0, 2, 3, 4]]).all()
     assert off(P[1], 1.2, 4.8) < 1e-13
+    S = np.zeros((6000, 2))
+    S[7, 1] = np.nan
+    P = lib.ops.balanced_topk(lib.array(S), 1, check=False, rounds=25)
+    assert np.isnan(lib.numpy(P)).all()
     quarters = lib.array([1.9, 0.1])
     P = lib.ops.balanced_topk(
         lib.array(np.zeros((2, 2))), quarters, quarters, check=False, rounds=25

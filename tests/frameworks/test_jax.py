@@ -83,6 +83,21 @@ def passes(name, x, ks):
 @pytest.mark.parametrize("name", ["exp", "clip", 1.25, 1.5, 1.75])
 def test_no_row_of_a_compiled_search_hangs(name, dtype, monkeypatch):
     """An excess that a compiler rounds otherwise would be halved to the last bit."""
+    curve = core.curves.entmax(name) if isinstance(name, float) else name
+    x = np.random.default_rng(9).standard_normal((500, 99)).astype(dtype)
+    left = searching(monkeypatch, curve, x)
+    assert left[-1] == 0 and len(left) <= 12, left
+
+
+def test_a_step_that_distances_cannot_show_is_the_last(monkeypatch):
+    """Few of 50 000 scores: eleven below the threshold float32 has steps of 8 eps."""
+    x = np.random.default_rng(0).standard_normal((64, 50_000)).astype(np.float32)
+    left = searching(monkeypatch, "exp", x)
+    assert left[-1] == 0 and len(left) <= 3, left
+
+
+def searching(monkeypatch, curve, x):
+    """How many rows a compiled search has left after each pass, for k = 1."""
     left, advance = [], root.advance
 
     def counted(*given):
@@ -91,11 +106,35 @@ def test_no_row_of_a_compiled_search_hangs(name, dtype, monkeypatch):
         return at
 
     monkeypatch.setattr(root, "advance", counted)
-    curve = core.curves.entmax(name) if isinstance(name, float) else name
-    x = np.random.default_rng(9).standard_normal((500, 99)).astype(dtype)
     jax.jit(lambda x: stk.soft_topk(x, 1, curve))(x).block_until_ready()
     jax.effects_barrier()
-    assert left[-1] == 0 and len(left) <= 12, left
+    return left
+
+
+@pytest.mark.parametrize("mapped", [False, True], ids=["rows", "vmap"])
+@pytest.mark.parametrize("curve", ["exp", "clip"])
+def test_long_rows_pay_for_a_mask_only_if_there_is_one(curve, mapped):
+    def one(x):
+        return stk.soft_topk(x, 20.5, curve)
+
+    run = jax.vmap(one) if mapped else one
+    program = jax.jit(run)
+    x = np.random.default_rng(4).standard_normal((3, 1 << 13))
+    assert "conditional(" in program.lower(x).compile().as_text()
+    some = x.copy()
+    some[0, ::3] = some[1, 20:] = -np.inf
+    weight = np.random.default_rng(5).standard_normal(x.shape)
+    gradient = jax.jit(jax.grad(lambda x, v: (run(x) * v).sum()))
+    for given in (x, some[[0, 2]], some):
+        wide = np.isfinite(given).sum(-1) >= 20.5
+        want = core.linearize(core.soft_topk, given[wide], 20.5, curve)
+        v = weight[: len(given)]
+        found, slope = np.asarray(program(given)), np.asarray(gradient(given, v))
+        assert abs(found[wide] - want.value).max() < 1e-15
+        assert abs(slope[wide] - want.vjp(v[wide])).max() < 1e-15
+        assert np.isnan(found[~wide]).all()
+    some[2, 7] = np.nan
+    assert np.isnan(np.asarray(program(some))[2]).all()
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["forward", "backward"])
@@ -125,6 +164,7 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         mesh = Mesh(np.array(jax.devices()), "d")
         place = NamedSharding(mesh, P(None, "d"))
         stk._LONG = 2000  # the last rows are longer: there one sum waits for another
+        stk._MANY = 2000  # and masked sums for a look whether any score is -inf
         other = "all-gather|all-to-all|collective-permute|collective-broadcast"
         for curve, n in (
             ("exp", 800), ("laplace", 800), ("sigmoid", 800), ("clip", 800),

@@ -1,5 +1,6 @@
 """The selection on PyTorch and JAX: against 50 digits, against the core, and itself."""
 
+import functools
 import math
 
 import numpy as np
@@ -416,6 +417,26 @@ def test_a_row_out_of_range_that_nobody_looks_at_is_nan_and_no_other(lib):
         lib.ops.soft_topk(lib.array(x), k, temperature=lib.array(-1.0), check=False)
     )
     assert np.isnan(p).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_bad_score_is_found_in_a_long_row(lib, dtype):
+    """XLA's largest and least of 5000 scores leave a NaN out."""
+    x = np.random.default_rng(0).standard_normal((5, 9000)).astype(dtype)
+    x[1, 7] = x[2, 7] = np.nan
+    x[3, 7], x[2:, 20:40] = np.inf, -np.inf
+    fine, given = [True, False, False, False, True], lib.array(x)
+    operators = [
+        functools.partial(lib.ops.soft_topk, curve=curve_of(c)) for c in CURVES
+    ]
+    hard = [lib.ops.top_k, lib.ops.top_k_st, lib.ops.threshold]
+    for operator in [*operators, *hard]:
+        found = lib.numpy(operator(given, 20, check=False)).reshape(5, -1)
+        assert np.isfinite(found).all(axis=-1).tolist() == fine
+        assert np.isnan(found[1:4]).all()
+        for bad in (1, 2, 3):
+            with pytest.raises(ValueError, match="x must be finite or -inf"):
+                operator(given[bad], 20)
 
 
 def test_scores_whose_difference_overflows_are_nan_or_right(lib):
