@@ -5,7 +5,9 @@ counts.  A round is one of all calls, but compiled PyTorch, which takes them in 
 there the softmax is compiled too, and a row says what the eager one takes beside it.
 Forward, and forward with backward beside softmax with its own.  Peers stand below: what
 they compute is not always the same, see the name.  A call that fails, or takes longer
-than the limit, says so.
+than the limit, says so.  JAX works in the thread that calls it: by default it hands
+programs of some thousand operations to another, which takes longer than 100 scores do,
+and softmax is not one of them.
 
     python benchmarks/bench_frameworks.py [--only NAME ...] [--shapes NAME ...]
         [--rounds 5] [--limit 20] [--threads 1] [--markdown FILE]
@@ -32,6 +34,8 @@ import torch
 
 import softtopk.jax as stk_jax
 import softtopk.torch as stk_torch
+
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 SHAPES = {
     "100": (100,),

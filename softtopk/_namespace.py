@@ -66,7 +66,7 @@ def after(value: Any, total: Any) -> Any:
 
 
 def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any:
-    """plain(x, least) if no entry is -inf, or masked(x), which is right for all rows.
+    """plain(x, top, least) of rows that can be summed, or masked(x) of any rows.
 
     For a library whose masked sums take so long that a look at the entries pays.
     """

@@ -91,17 +91,17 @@ class _Jax:
 
     @staticmethod
     def either(x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, least) or masked(x), of which XLA runs the one that is asked for.
+        """plain(x, top, least) or masked(x), of which XLA runs the one that it needs.
 
-        XLA stores what a mask leaves before it sums it: to look first takes a third to
-        a half of the time of a long row's first sums.
+        XLA stores what a mask leaves before it sums it: to look first halves the time
+        of a long row's first sums.
         """
         like = jax.eval_shape(masked, x)
 
-        def whole(x: Any, least: Any) -> Any:
+        def whole(x: Any, *extremes: Any) -> Any:
             return jax.tree.map(
                 lambda v, to: jnp.broadcast_to(jnp.asarray(v, to.dtype), to.shape),
-                plain(x, least),
+                plain(x, *extremes),
                 like,
             )
 
@@ -109,9 +109,10 @@ class _Jax:
         def choice(x: Any) -> Any:
             if x.size < _MANY:
                 return masked(x)
-            least = x.min(-1)
-            infinite = (least == -jnp.inf).any()
-            return jax.lax.cond(infinite, lambda x, _: masked(x), whole, x, least)
+            top, least = x.max(-1), x.min(-1)
+            most = jnp.finfo(x.dtype).max / x.shape[-1]
+            fits = ((least > -most) & (top < most)).all()
+            return jax.lax.cond(fits, whole, lambda x, *_: masked(x), x, top, least)
 
         @choice.def_vmap
         def _rows(size: int, batched: Any, x: Any) -> Any:

@@ -50,7 +50,7 @@ def selected(
     curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets; `plain` where `verify` found no special row."""
-    n, row = measured(x, plain)
+    n, row = measured(x)
     return solved(curve, x, Budget(whole, part, n), tau, row, plain)
 
 

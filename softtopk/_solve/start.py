@@ -56,47 +56,41 @@ def extremes(x: Any) -> tuple[Any, Any]:
     return xp.max(x, axis=-1), xp.min(xp.where(x > -math.inf, x, math.inf), axis=-1)
 
 
-def measured(x: Any, plain: bool = False) -> tuple[Any, Moments]:
-    """How many entries of each row are above -inf, and their moments.
+def measured(x: Any) -> tuple[Any, Moments]:
+    """How many entries of each row are above -inf, and their moments."""
 
-    In `plain` rows all are.
-    """
-
-    def whole(x: Any, least: Any) -> tuple[Any, Moments]:
-        return x.shape[-1], moments(x, x.shape[-1], least)
+    def plain(x: Any, top: Any, least: Any) -> tuple[Any, Moments]:
+        n = x.shape[-1]
+        return n, _moments(top, least, namespace(x).sum(x, axis=-1) / n, x, n)
 
     def masked(x: Any) -> tuple[Any, Moments]:
         n = tally(x > -math.inf, x)
         return n, moments(x, n)
 
-    if plain:
-        return whole(x, namespace(x).min(x, axis=-1))
-    return either(x, whole, masked)
+    return either(x, plain, masked)
 
 
-def moments(x: Any, n: Any, least: Any = None) -> Moments:
+def moments(x: Any, n: Any) -> Moments:
     """What the start of a search needs, of rows with n entries above -inf.
 
-    Rows whose `least` entry is given have no other.  The mean is NaN if an entry is;
-    the extremes need not be: XLA's of a long row leave it out.
+    The mean is NaN if an entry is; the extremes need not be: XLA's of a long row leave
+    it out.
     """
-    xp, length, plain = namespace(x), x.shape[-1], least is not None
+    xp, length = namespace(x), x.shape[-1]
+    top, least = extremes(x)
+    x, n = after(x, least), xp.clip(n, 1, None)
+    mean = xp.sum(xp.where(x == -math.inf, 0, x / length), axis=-1) * (length / n)
+    return _moments(top, least, mean, x, n, x == -math.inf)
 
-    def only(values: Any) -> Any:
-        return values if plain else xp.where(x == -math.inf, 0, values)
 
-    if plain:
-        top = xp.max(x, axis=-1)
-    else:
-        top, least = extremes(x)
-        x = after(x, least)
-    mean = xp.sum(only(x / length), axis=-1)
-    if not plain:
-        n = xp.clip(n, 1, None)
-        mean = mean * length / n
-    size = xp.maximum(top - mean, mean - least)
+def _moments(
+    top: Any, least: Any, mean: Any, x: Any, n: Any, off: Any = None
+) -> Moments:
+    """The deviation as well, of n entries: all but those that are `off`."""
+    xp, size = namespace(x), namespace(x).maximum(top - mean, mean - least)
     d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]
-    return Moments(top, least, mean, size * xp.sqrt(xp.sum(only(d * d), axis=-1) / n))
+    squares = d * d if off is None else xp.where(off, 0, d * d)
+    return Moments(top, least, mean, size * xp.sqrt(xp.sum(squares, axis=-1) / n))
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:

@@ -137,6 +137,15 @@ def test_long_rows_pay_for_a_mask_only_if_there_is_one(curve, mapped):
     assert np.isnan(np.asarray(program(some))[2]).all()
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_long_row_whose_sum_overflows_is_solved(masked):
+    x = 20 + np.random.default_rng(4).standard_normal((2, 1 << 13))
+    x[1, 5] = -np.inf if masked else 20.0
+    tau = 1e304
+    p = jax.jit(lambda x: stk.soft_topk(x, 20.5, temperature=tau))(tau * x)
+    assert abs(np.asarray(p) - core.soft_topk(x, 20.5)).max() < 1e-14
+
+
 @pytest.mark.parametrize("back", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("curve", ["exp", "laplace", "sigmoid", "clip", "triangular"])
 def test_a_long_row_is_stored_once(curve, back):

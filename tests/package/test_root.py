@@ -447,6 +447,13 @@ def test_steps_that_do_not_settle_give_way_to_bisection():
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=id_of)
+def test_scores_that_are_finite_may_have_a_sum_that_is_not(curve):
+    x, tau = 10 + np.random.default_rng(3).normal(size=(3, 100)), 1e306
+    p, _, _ = search(curve, tau * x, 7.5, tau)
+    assert abs(p - stk.soft_topk(x, 7.5, curve)).max() < 1e-14
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=id_of)
 def test_normal_rows_start_near_their_threshold(curve):
     """In deviations of the sum of scores and noise; far out its tail is its own."""
     for width in (0.1, 1.0, 10.0):
