@@ -79,7 +79,7 @@ def moments(x: Any, n: Any) -> Moments:
     xp, length = namespace(x), x.shape[-1]
     top, least = extremes(x)
     x, n = after(x, least), xp.clip(n, 1, None)
-    mean = xp.sum(xp.where(x == -math.inf, 0, x / length), axis=-1) * (length / n)
+    mean = xp.sum(xp.where(x == -math.inf, 0, x / length), axis=-1) / n * length
     return _moments(top, least, mean, x, n, x == -math.inf)
 
 
