@@ -107,7 +107,7 @@ def advance(
     row: tuple[Any, ...],
     at: State,
     count: Any,
-    far: Any = 0,
+    far: Any,
 ) -> State:
     """The step that follows from the sums over the rows at `at`.
 
@@ -140,7 +140,8 @@ def advance(
     rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
     settled = (excess == 0) | rounding
     t = xp.where(done | settled, t, found.t)
-    last = (curve.bend * move * move <= 2 * eps) | (abs(excess) <= 0.5 * far * noise)
+    unseen = 0.5 * eps * far * xp.minimum(P + C, W)
+    last = (curve.bend * move * move <= 2 * eps) | (abs(excess) <= unseen)
     done = done | settled | ~halve & last
     return follow(State(a, found._replace(t=t), done), tau)
 

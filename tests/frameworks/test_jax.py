@@ -67,6 +67,7 @@ def passes(name, x, ks):
     for k in ks:
         budget = Budget(np.full(R, int(k)), np.full(R, k - int(k)), np.full(R, n))
         at = start.begin(curve, budget, 1.0, start.moments(x, budget.n))
+        far = abs(curve.inverse(budget.mean))
         passes = np.full(R, 2)  # the extremes, and the deviation
         with np.errstate(all="ignore"):
             for count in range(100):
@@ -74,7 +75,7 @@ def passes(name, x, ks):
                     break
                 passes += ~at.done
                 row = root.sums(curve, root.distances(x, 1.0, at.anchor, at.search.t))
-                at = root.advance(curve, budget, 1.0, row, at, count)
+                at = root.advance(curve, budget, 1.0, row, at, count, far)
         counts.append(passes)
     return np.array(counts)
 
