@@ -2,6 +2,19 @@
 
 from importlib.util import find_spec
 
+FILES = {
+    "torch": [
+        "torch",
+        "_frameworks/torch",
+        "_frameworks/torch_internals",
+        "_frameworks/torch_modules",
+    ],
+    "jax": ["jax", "_frameworks/jax"],
+    "dask": ["dask"],
+}
 collect_ignore = [
-    f"softtopk/{name}.py" for name in ("torch", "jax", "dask") if not find_spec(name)
+    f"softtopk/{file}.py"
+    for name, files in FILES.items()
+    for file in files
+    if not find_spec(name)
 ]

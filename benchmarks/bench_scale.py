@@ -2,8 +2,9 @@
 
 Writes ``benchmarks/scale.json``, which the chapter on scale compares with its model of
 the cost: for every run the rounds over the scores, the processor time that the workers
-and the scheduler spent on them, the time on the clock, the bytes that workers sent each
-other, the largest memory of a worker, and by how much the shares miss their budget.
+and the scheduler spent on them, the time on the clock, the bytes that left the workers
+(for another worker, or for the scheduler, which collects the results), the largest
+memory of a worker, and by how much the shares miss their budget.
 Times are in seconds, the least of some repeats: the clock's depends on what else the
 machine does, the processor's hardly.
 

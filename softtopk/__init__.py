@@ -18,6 +18,8 @@ from .simplex import (
 from .sorting import soft_permutation, soft_rank, soft_sort
 from .subset import grad_topk, log_partition, pair_marginals
 
+__version__ = "0.2.0.dev0"
+
 __all__ = [
     "Linearization",
     "Noise",

@@ -252,4 +252,4 @@ def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
     stretched = tuple(
         extra + i for i, size in enumerate(shape) if array.shape[extra + i] != size
     )
-    return array.sum(axis=(*range(extra), *stretched)).reshape(shape)
+    return array.sum(axis=(*range(extra), *stretched)).reshape(shape)[()]

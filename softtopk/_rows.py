@@ -70,9 +70,11 @@ class Rows(NamedTuple):
     input_shape: tuple[int, ...]
 
     def expand(self, rows: Array) -> Array:
-        """Put ``(R, n)`` rows into the shape of the scores."""
+        """Put ``(R, n)`` rows into the shape of the scores; a scalar for a scalar."""
         if self.axes == (-1,):
             return rows.reshape(self.shape)
+        if not self.axes:
+            return rows.reshape(self.shape)[()]
         sizes = [self.shape[axis] for axis in self.axes]
         out = rows.reshape((*self.batch, *sizes))
         return np.moveaxis(out, range(-len(sizes), 0), self.axes)
@@ -116,7 +118,7 @@ class Rows(NamedTuple):
         rows = self._replace(
             x=_read_only(x.reshape(-1, n)),
             finite=finite,
-            shape=_with(batch, self.axes, sizes),
+            shape=with_axes(batch, self.axes, sizes),
             batch=batch,
         )
         return rows, column
@@ -214,7 +216,7 @@ def as_rows(
     """
     scores = as_real(x, name)
     shape = scores.shape
-    axes = _check_axis(axis, scores.ndim, name)
+    axes = check_axis(axis, scores.ndim, name)
     batch, n = without(shape, axes), math.prod([shape[axis] for axis in axes])
     if n == 0:
         raise ValueError(
@@ -247,8 +249,7 @@ def finite_rows(
         As in `as_rows`, and if a row has no finite entry.
     """
     rows = as_rows(x, axis=axis, where=where, name=name)
-    if np.count_nonzero(rows.finite) < rows.finite.size:
-        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
+    check_finite(rows.finite, name)
     return rows
 
 
@@ -263,8 +264,7 @@ def truncated_rows(
         As in `as_rows`, and if a budget is 0.
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    if (rows.k == 0).any():
-        raise ValueError("k must be at least 1, got 0")
+    check_positive(rows.k)
     return rows
 
 
@@ -397,7 +397,7 @@ def check_temperature(temperature: float) -> float:
     return real_number(temperature, "temperature", above=0)
 
 
-def _check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
+def check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
     """The axes counted from the end, ascending; none for a scalar."""
     if axis is None:
         return tuple(range(-ndim, 0))
@@ -424,10 +424,28 @@ def _check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
 
 def _check_k(k: ArrayLike, integer_k: bool) -> Array:
     budget = real_numbers(k, "k")
-    if integer_k and np.any(budget != np.floor(budget)):
-        bad = budget[budget != np.floor(budget)].flat[0]
-        raise ValueError(f"k must be a whole number, got {bad}")
+    if integer_k:
+        check_whole(budget)
     return budget
+
+
+def check_whole(budget: Array) -> None:
+    """An error unless each budget is a whole number."""
+    off = budget != np.floor(budget)
+    if np.any(off):
+        raise ValueError(f"k must be a whole number, got {budget[off].flat[0]}")
+
+
+def check_positive(budget: Array) -> None:
+    """An error if a budget is 0."""
+    if np.any(budget == 0):
+        raise ValueError("k must be at least 1, got 0")
+
+
+def check_finite(count: Array, name: str) -> None:
+    """An error if a row has no finite entry."""
+    if np.count_nonzero(count) < count.size:
+        raise ValueError(f"{name} must have a finite entry in every row, got only -inf")
 
 
 def check_budget(budget: Array, count: Array, name: str) -> None:
@@ -507,7 +525,7 @@ def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for i, size in enumerate(shape, -len(shape)) if i not in axes)
 
 
-def _with(
+def with_axes(
     batch: tuple[int, ...], axes: tuple[int, ...], sizes: Sequence[int]
 ) -> tuple[int, ...]:
     """The inverse of `without`, for ascending axes of these sizes."""

@@ -186,13 +186,13 @@ def balanced_topk(
     """
     curve, tau = resolve(curve), check_temperature(temperature)
     limit = int(real_number(rounds, "rounds", least=1))
-    rows = as_rows(S, axis=_check_axes(axes), where=where, name="S")
+    rows = as_rows(S, axis=check_axes(axes), where=where, name="S")
     view, (first, second) = _view(rows, axes, k, columns)
     names = first.name, second.name
     pairs = []
     for given in zip(view.apart(rows.x), first.values, second.values, strict=True):
-        problem = _problem(*given, names)
-        pairs.append((_balance(curve, problem, tau, limit, names), problem))
+        problem = problem_of(*given, names)
+        pairs.append((balanced_matrix(curve, problem, tau, limit, names), problem))
     value = rows.expand(view.together([at.p + one.known for at, one in pairs]))
 
     def derivative() -> Linearization:
@@ -235,7 +235,7 @@ class _Side(NamedTuple):
     name: str
 
 
-def _check_axes(axes: Any) -> tuple[int, int]:
+def check_axes(axes: Any) -> tuple[int, int]:
     if not (isinstance(axes, tuple) and len(axes) == 2):
         raise TypeError(
             f"axes must be two integers, that of the rows and that of the columns, "
@@ -274,7 +274,7 @@ def _budgets(given: ArrayLike, batch: tuple[int, ...], size: int, name: str) -> 
         ) from None
 
 
-def _problem(x: Array, k: Array, c: Array, names: tuple[str, str]) -> _Problem:
+def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> _Problem:
     """Budgets that fit one by one, and what they leave no choice for."""
     for axis, (budget, name) in enumerate(zip((k, c), names, strict=True)):
         count = np.isfinite(x).sum(axis=1 - axis)
@@ -340,7 +340,7 @@ def _check_fit(problem: _Problem, alpha: Array, names: tuple[str, str]) -> None:
         )
 
 
-def _balance(
+def balanced_matrix(
     curve: Curve, problem: _Problem, tau: float, limit: int, names: tuple[str, str]
 ) -> _State:
     """Shares with these budgets, found from those at higher temperatures."""

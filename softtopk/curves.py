@@ -40,6 +40,7 @@ __all__ = [
     "CLIP",
     "EXP",
     "LAPLACE",
+    "NAMED",
     "SIGMOID",
     "TRIANGULAR",
     "Curve",
@@ -616,7 +617,12 @@ SIGMOID: Curve = _Sigmoid()
 CLIP: Curve = _Clip()
 TRIANGULAR: Curve = _Triangular()
 
-_NAMED = {c.name: c for c in (EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR)}
+NAMED = {c.name: c for c in (EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR)}
+"""The curves that a name stands for.
+
+What depends on which curves there are, such as the tests and the figures' colours, is
+taken from here.
+"""
 
 
 def entmax(alpha: float) -> Curve:
@@ -666,10 +672,10 @@ def resolve(curve: str | Curve) -> Curve:
         return curve
     if not isinstance(curve, str):
         raise TypeError(f"curve must be a name or a Curve, got {curve!r}")
-    if curve not in _NAMED:
-        known = ", ".join(map(repr, _NAMED))
+    if curve not in NAMED:
+        known = ", ".join(map(repr, NAMED))
         raise ValueError(f"curve must be one of {known} or a Curve, got {curve!r}")
-    return _NAMED[curve]
+    return NAMED[curve]
 
 
 def _shares(p: Any) -> tuple[Any, Any]:

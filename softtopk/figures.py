@@ -11,6 +11,7 @@ This module needs Matplotlib and is never imported by the operators.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from .curves import NAMED
 from .hard import top_k
 
 __all__ = ["COLOURS", "DASHES", "ROUTER", "bars", "experts", "figure", "style"]
@@ -50,6 +52,11 @@ DASHES: dict[str, Any] = {
     "entmax": (0, (8, 1.5, 1, 1.5)),
     "hard": "-",
 }
+_SPARE = ("#A65628", "#5E7F00", "#B2182B", "#4D4D9F")
+"""For curves that have no colour above, in the order of `NAMED`."""
+
+_OTHERS = [name for name in NAMED if name not in COLOURS]
+COLOURS |= dict(zip(_OTHERS, itertools.cycle(_SPARE), strict=False))
 
 _STYLE: dict[str, Any] = {
     "figure.dpi": 100,

@@ -1,3 +1,4 @@
+# Written by tools/frameworks_modules.py from softtopk/_frameworks.
 r"""The operators on JAX arrays, with derivatives of any order by x, k and temperature.
 
 >>> import jax
@@ -14,323 +15,930 @@ them a row out of range is NaN.  Nothing here has been run on an accelerator.
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from numpy.typing import NDArray
 
 from . import curves as curves
 from ._frameworks import balance as _balance
 from ._frameworks import losses as _losses
 from ._frameworks import operators as _operators
-from ._frameworks import selection
+from ._frameworks import simplex as _simplex
 from ._frameworks import sorting as _sorting
-from ._frameworks.rows import verify
-from ._namespace import register
-
-_MANY = 1 << 14
-"""Entries from which on it pays to look whether any is -inf."""
-
-_LONG = 1 << 21
-"""Entries from which on one sum waits for the other."""
-
-
-@jax.custom_jvp
-def _log1p(x: Any) -> Any:
-    """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off.
-
-    XLA would make x of (1 + x) - 1, but not of its absolute value.
-    """
-    w = 1 + x
-    inner = (w != 1) & (w > 0) & (w < jnp.inf)
-    quotient = jnp.log(w) * (x / jnp.where(inner, jnp.abs(w) - 1, 1))
-    return jnp.where(inner, quotient, jnp.where(w == 1, x, jnp.log(w)))
-
-
-_log1p.defjvps(lambda dx, _, x: dx / (1 + x))
-
-
-class _Jax:
-    """What the operators ask of an array library."""
-
-    abs, atan2, arccos, ceil, clip = (
-        jnp.abs,
-        jnp.arctan2,
-        jnp.arccos,
-        jnp.ceil,
-        jnp.clip,
-    )
-    cos, exp, expm1, finfo, floor = jnp.cos, jnp.exp, jnp.expm1, jnp.finfo, jnp.floor
-    hypot, isfinite, log = jnp.hypot, jnp.isfinite, jnp.log
-    maximum, minimum, moveaxis = jnp.maximum, jnp.minimum, jnp.moveaxis
-    ones_like, zeros_like, full_like = jnp.ones_like, jnp.zeros_like, jnp.full_like
-    remainder, reshape, sigmoid = jnp.remainder, jnp.reshape, jax.nn.sigmoid
-    sin, sqrt, where, bool_ = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
-    sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
-    broadcast_shapes = jnp.broadcast_shapes
-    broadcast_to, softmax, linalg = jnp.broadcast_to, jax.nn.softmax, jnp.linalg
-    detach = staticmethod(jax.lax.stop_gradient)
-
-    @staticmethod
-    def log1p(x: Any) -> Any:
-        return _log1p(x)
-
-    @staticmethod
-    def after(value: Any, total: Any) -> Any:
-        """The value, by an operation on the total that XLA cannot leave out.
-
-        XLA stores what it sums, of all sums that can begin.  To read a long row again
-        for each takes a half to a quarter of the memory and, for 64 rows of 50 000, a
-        third to two thirds of the time; for 4096 of 128 up to 1.3 times as much.
-        """
-        if value.size < _LONG:
-            return value
-        total = _Jax.astype(total, value.dtype)[..., None]
-        return value + jnp.where(total == total, 0, total)
-
-    @staticmethod
-    def either(x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) or masked(x), of which XLA runs the one that it needs.
-
-        XLA stores what a mask leaves before it sums it: to look first halves the time
-        of a long row's first sums.
-        """
-        like = jax.eval_shape(masked, x)
-
-        def whole(x: Any, *extremes: Any) -> Any:
-            return jax.tree.map(
-                lambda v, to: jnp.broadcast_to(jnp.asarray(v, to.dtype), to.shape),
-                plain(x, *extremes),
-                like,
-            )
-
-        @jax.custom_batching.custom_vmap
-        def choice(x: Any) -> Any:
-            if x.size < _MANY:
-                return masked(x)
-            top, least = x.max(-1), x.min(-1)
-            most = jnp.finfo(x.dtype).max / x.shape[-1]
-            fits = ((least > -most) & (top < most)).all()
-            return jax.lax.cond(fits, whole, lambda x, *_: masked(x), x, top, least)
-
-        @choice.def_vmap
-        def _rows(size: int, batched: Any, x: Any) -> Any:
-            return _Jax.either(x, plain, masked), jax.tree.map(lambda _: True, like)
-
-        return choice(x)
-
-    @staticmethod
-    def asarray(value: Any, like: Any = None) -> Any:
-        return jnp.asarray(value)
-
-    @staticmethod
-    def astype(x: Any, dtype: Any) -> Any:
-        return x if x.dtype == dtype else x.astype(dtype)
-
-    @staticmethod
-    def is_array(value: Any) -> Any:
-        return isinstance(value, jax.Array)
-
-    @staticmethod
-    def is_floating(x: Any) -> Any:
-        return jnp.issubdtype(x.dtype, jnp.floating)
-
-    @staticmethod
-    def is_real(x: Any) -> Any:
-        return jnp.issubdtype(x.dtype, jnp.floating) | jnp.issubdtype(
-            x.dtype, jnp.integer
-        )
-
-    @staticmethod
-    def floating(x: Any, name: str) -> tuple[Any, Any]:
-        """The scores in the type to calculate with, and the type of the results."""
-        if jnp.issubdtype(x.dtype, jnp.complexfloating):
-            raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
-        if not jnp.issubdtype(x.dtype, jnp.floating):
-            x = x.astype(jnp.result_type(float))
-        return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
-
-    @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
-        return value
-
-    @staticmethod
-    def integers(values: Any, like: Any) -> Any:
-        return jnp.asarray(values).astype(jnp.result_type(int))
-
-    @staticmethod
-    def numbers(values: Any, like: Any) -> Any:
-        return jnp.asarray(values, like.dtype)
-
-    @staticmethod
-    def arange(start: int, stop: int, like: Any) -> Any:
-        return jnp.arange(start, stop, dtype=like.dtype)
-
-    @staticmethod
-    def eye(n: int, like: Any) -> Any:
-        return jnp.eye(n, dtype=like.dtype)
-
-    @staticmethod
-    def places(n: int, like: Any) -> Any:
-        return jnp.arange(n)
-
-    @staticmethod
-    def argmax(x: Any) -> Any:
-        return jnp.argmax(x, axis=-1)
-
-    @staticmethod
-    def largest(x: Any, k: int) -> Any:
-        return jax.lax.top_k(x, k)[0][..., -1]
-
-    @staticmethod
-    def ordered(x: Any, place: Any) -> Any:
-        index = x.shape[-1] - place[..., None]
-        return jnp.take_along_axis(jnp.sort(x, axis=-1), index, axis=-1)[..., 0]
-
-    @staticmethod
-    def looks(x: Any, check: bool | None) -> Any:
-        # Within a transformation a first operation is traced, whatever its input.
-        if isinstance(x[..., :1] + 0, jax.core.Tracer):
-            if check:
-                raise ValueError("check=True cannot look at values that are traced")
-            return False
-        if check is None:
-            return all(device.platform == "cpu" for device in x.devices())
-        return check
-
-    @staticmethod
-    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether `select` takes numbers for budget and temperature."""
-        return False
-
-    @staticmethod
-    def loop(going: Any, step: Any, state: Any) -> Any:
-        like = functools.partial(jax.tree.map, jnp.asarray)
-        return jax.lax.while_loop(
-            lambda at: going(*at), lambda at: like(step(*at)), like(state)
-        )
-
-    @staticmethod
-    def program(f: Any, *args: Any) -> Any:
-        """f of this namespace and the arguments, compiled as one."""
-        return _program(f, *args)
-
-    @staticmethod
-    def select(
-        curve: curves.Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: Any,
-        shares: bool = False,
-    ) -> Any:
-        plain = False
-        if _Jax.looks(x, check):
-            plain = verify(_Jax, x, selection.budget(x, whole, part), tau)
-        return _jitted(curve, plain, x, whole, part, tau)
-
-    @staticmethod
-    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        if call.look:  # nothing is traced
-            u = _Jax.numbers(_balance.on_numpy(call, x, k, c, tau), x)
-            return _balance.shares(call.curve, u)
-        return _balanced(call, x, k, c, tau)[0]
-
-    @staticmethod
-    def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
-        return _attach(
-            jax.lax.stop_gradient(value),
-            {name: pair[0] for name, pair in by.items()},
-            {name: pair[1] for name, pair in by.items()},
-        )
-
-
-register(jax.Array, _Jax)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _select(
-    curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
-) -> tuple[Any, Any, Any]:
-    return selection.selected(curve, x, whole, part, tau, plain)
-
-
-@_select.defjvp
-def _select_rule(
-    curve: curves.Curve, plain: bool, primals: Any, tangents: Any
-) -> tuple[Any, Any]:
-    x, _, _, tau = primals
-    p, a, t = _select(curve, plain, *primals)
-    dx, _, dk, dtau = tangents
-    dp, dt = selection.push(curve, (x, a, t, tau), plain, dx, dk, dtau)
-    return (p, a, t), (dp, jnp.zeros_like(a), dt)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
-    with jax.default_matmul_precision("highest"):
-        u = _balance.solved(call, x, k, c, tau)
-    return _balance.shares(call.curve, u), u
-
-
-@_balance_at.defjvp
-def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    p, u = _balance_at(call, *primals)
-    dS, dk, dc, dtau = tangents
-    with jax.default_matmul_precision("highest"):
-        return (p, u), _balance.push(call.curve, dS, dk, dc, dtau, u, primals[3])
-
-
-_program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
-_balanced = jax.jit(_balance_at, static_argnums=0)
-_jitted = jax.jit(_select, static_argnums=(0, 1))
-
-
-@jax.custom_jvp
-def _attach(value: Any, inputs: Any, slopes: Any) -> Any:
-    return value
-
-
-@_attach.defjvp
-def _attach_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    value, _, slopes = primals
-    change = jnp.zeros_like(value)
-    for name, slope in slopes.items():
-        move = slope * tangents[1][name]
-        change = change + (move.sum(-1) if name == "x" else move)
-    return _attach(*primals), change  # the value has its rule in outer derivatives too
-
-
-_own = functools.partial(_operators.adopt, _Jax, __name__)
-
-soft_topk = _own(_operators.soft_topk)
-threshold = _own(_operators.threshold)
-top_k_st = _own(_operators.top_k_st)
-softmax = _own(_operators.softmax)
-sparsemax = _own(_operators.sparsemax)
-entmax = _own(_operators.entmax)
-top_k = _own(_operators.top_k)
-top_k_sum = _own(_operators.top_k_sum)
-grad_topk = _own(_operators.grad_topk)
-log_partition = _own(_operators.log_partition)
-soft_permutation = _own(_sorting.soft_permutation)
-soft_sort = _own(_sorting.soft_sort)
-soft_rank = _own(_sorting.soft_rank)
-balanced_topk = _own(_balance.balanced_topk)
-potential = _own(_losses.potential)
-cross_entropy = _own(_losses.cross_entropy)
-am_softmax_loss = _own(_losses.am_softmax_loss)
-sparse_softmax_loss = _own(_losses.sparse_softmax_loss)
-entmax_loss = _own(_losses.entmax_loss)
-sparsemax_loss = _own(_losses.sparsemax_loss)
-top_k_loss = _own(_losses.top_k_loss)
-stop_gradient_loss = _own(_losses.stop_gradient_loss)
+from ._frameworks.jax import ADAPTER as _XP
+from .curves import Curve
 
 __all__ = [
-    *_operators.__all__,
-    *_sorting.__all__,
-    *_balance.__all__,
-    *_losses.__all__,
+    "am_softmax_loss",
+    "balanced_topk",
+    "cross_entropy",
+    "entmax",
+    "entmax_loss",
+    "grad_topk",
+    "log_partition",
+    "log_softmax",
+    "logsumexp",
+    "pair_marginals",
+    "potential",
+    "soft_permutation",
+    "soft_rank",
+    "soft_sort",
+    "soft_topk",
+    "softmax",
+    "sparse_softmax",
+    "sparse_softmax_loss",
+    "sparsemax",
+    "sparsemax_loss",
+    "stop_gradient_loss",
+    "taylor_softmax",
+    "threshold",
+    "top_k",
+    "top_k_loss",
+    "top_k_st",
+    "top_k_sum",
 ]
+
+Numbers: TypeAlias = float | Sequence[float] | NDArray[np.floating] | ArrayLike
+"""A number, or one a row."""
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def am_softmax_loss(
+    scores: ArrayLike,
+    target: ArrayLike,
+    margin: float,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Cross entropy that wants the target's score ahead by a margin.
+
+    Parameters
+    ----------
+    scores, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `scores` without `axis`.
+    margin : float
+        At least 0, in the units of the scores.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Array = _losses.am_softmax_loss(
+        _XP,
+        scores,
+        target,
+        margin,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def balanced_topk(
+    S: ArrayLike,
+    k: Numbers,
+    columns: Numbers | None = None,
+    curve: str | Curve = "sigmoid",
+    *,
+    temperature: Numbers = 1.0,
+    axes: tuple[int, int] = (-2, -1),
+    where: ArrayLike | None = None,
+    rounds: int = 100,
+    check: bool | None = None,
+) -> Array:
+    r"""Smooth selection with two budgets: each row takes k, each column its load.
+
+    Parameters
+    ----------
+    S : array
+        Scores, finite or -inf: a matrix for every index of the axes that `axes` does
+        not name.  Those of 16 bits are calculated with in float32.
+    k : number or array
+        What the shares of a row sum to; it broadcasts to one for each row,
+        ``(..., m)``.
+    columns : array, optional
+        What the shares of a column sum to, likewise ``(..., n)``; with the same total
+        as `k`, to which it is scaled beyond rounding.  By default equal loads.
+    curve, where, check
+        As in `soft_topk`.
+    temperature : number or array
+        Above 0; one for all or one a matrix.
+    axes : (int, int)
+        The axis that counts the rows and the axis that counts the columns.
+    rounds : int
+        The most rounds to take.
+
+    Returns
+    -------
+    array
+        P, of the shape and type of `S`, with derivatives by `S`, `k`, `columns` and
+        `temperature`.  Those by budgets are along changes that can be met.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or no shares in [0, 1] have these sums.
+
+    Warns
+    -----
+    RuntimeWarning
+        If `rounds` are not enough.  Where nobody looks at the values, a matrix whose
+        budgets are not met is NaN, whatever the reason.
+
+    Notes
+    -----
+    A round costs `soft_topk` of the longer side twice and of the other once, and
+    :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
+    """
+    found: Array = _balance.balanced_topk(
+        _XP,
+        S,
+        k,
+        columns,
+        curve,
+        temperature=temperature,
+        axes=axes,
+        where=where,
+        rounds=rounds,
+        check=check,
+    )
+    return found
+
+
+def cross_entropy(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Cross entropy of a target and the softmax of x.
+
+    Parameters
+    ----------
+    x, axis, where, check
+        As in `soft_topk`.
+    target : array
+        Class indices, integers of the shape of `x` without `axis`, or shares of the
+        shape of `x` that sum to 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0, with full relative accuracy near 0.
+    """
+    found: Array = _losses.cross_entropy(
+        _XP, x, target, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def entmax(
+    x: ArrayLike,
+    alpha: float = 1.5,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
+
+    Parameters
+    ----------
+    alpha : float
+        At least 1, one number.
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Array = _simplex.entmax(
+        _XP, x, alpha, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def entmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    alpha: float = 1.5,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+
+    Parameters
+    ----------
+    x, target, axis, where, check
+        As in `cross_entropy`.
+    alpha : float
+        At least 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Array = _losses.entmax_loss(
+        _XP, x, target, alpha, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def grad_topk(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Marginals of the k-subset distribution, the gradient of `log_partition`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    k : whole number or array of them
+        The size of the subset; it has no derivative.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, between 0 and 1, with sum k.
+
+    Notes
+    -----
+    Every entry meets up to 27 points of a circle (13 in float32) at once: so many times
+    the memory of `x`.
+    """
+    found: Array = _operators.grad_topk(
+        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def log_partition(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    r"""The smoothed sum of the k largest scores, :math:`\tau\log Z_k(x/\tau)`.
+
+    Parameters
+    ----------
+    x, k, temperature, axis, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array
+        One number a row.
+    """
+    found: Array = _operators.log_partition(
+        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def log_softmax(
+    x: ArrayLike,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Logarithm of `softmax`, also where a share would underflow or round to 1.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`; -inf for entries that take no part, which have
+        the derivative 0.
+    """
+    found: Array = _simplex.log_softmax(
+        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def logsumexp(
+    x: ArrayLike,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    found: Array = _simplex.logsumexp(
+        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def pair_marginals(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Probabilities that the random k-subset contains both i and j.
+
+    Parameters
+    ----------
+    x, k, temperature, axis, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array, (..., n, n)
+        With the marginals on the diagonal; the batch comes first.
+    """
+    found: Array = _operators.pair_marginals(
+        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def potential(
+    x: ArrayLike,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    r"""The potential V of a curve, a smooth sum of the k largest scores.
+
+    Its derivatives are `soft_topk` by x, `threshold` by k, and
+    :math:`-\sum\varphi(p_i)` by the temperature.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    found: Array = _losses.potential(
+        _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def soft_permutation(
+    x: ArrayLike,
+    places: int | None = None,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """How much each score belongs to each place of the sorted order.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_topk`.
+    places : int, optional
+        The first K places, counted from the largest score; all of them by default.
+
+    Returns
+    -------
+    array, (..., K, n)
+        The share of every entry of a row in every place, the batch first.  Places
+        beyond the number of entries that take part are empty.
+
+    Notes
+    -----
+    n K time and memory a row.
+    """
+    found: Array = _sorting.soft_permutation(
+        _XP,
+        x,
+        places,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def soft_rank(
+    x: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Smooth ranks, near 1 for the largest score: the mean place of each entry.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`, between 1 and the number of entries that take
+        part; an entry without a place has 0.
+    """
+    found: Array = _sorting.soft_rank(
+        _XP, x, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def soft_sort(
+    x: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Scores in descending order, smoothly: the product of `soft_permutation` and x.
+
+    Parameters
+    ----------
+    x, curve, temperature, axis, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`.  Places beyond the number of entries that take
+        part hold -inf.
+    """
+    found: Array = _sorting.soft_sort(
+        _XP, x, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def soft_topk(
+    x: ArrayLike,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Smooth top-k selection: shares in [0, 1] that sum to k.
+
+    Parameters
+    ----------
+    x : array
+        Scores, finite or -inf.  Those of 16 bits are calculated with in float32, and
+        the result is rounded once.
+    k : number or array
+        Budget, real, one for all or one a row: it broadcasts against `x` without
+        `axis`.  It has a derivative.
+    curve : str or Curve
+        A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
+        `softtopk.curves`, or one of your own whose `value` and `slope` are written with
+        the functions of this library.
+    temperature : number or array
+        Above 0; one for all or one a row.  It has a derivative.
+    axis : int, tuple of int, or None
+        The axis or axes along which the shares sum to k; None for all.
+    where : array of bool, optional
+        Entries that take part; the others get share 0.
+    check : bool, optional
+        Whether to look at the values and raise for those out of range.  By default on
+        the CPU, where that costs little, and outside of transformations.  A row out of
+        range that nobody looked at is NaN.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, or of its broadcast against `k`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    A search of four or five passes over `x` for scores from most laws, each a few sums
+    a row: with `x` divided among devices, those sums are all that travels.
+    """
+    found: Array = _operators.soft_topk(
+        _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def softmax(
+    x: ArrayLike,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Softmax of x / temperature, which has masks here.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`; every row needs a finite entry.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Array = _simplex.softmax(
+        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def sparse_softmax(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Softmax over the k largest scores; the others get share 0.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+    k : whole number or array of them
+        At least 1.  It has no derivative, nor has the choice of the k scores.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Array = _simplex.sparse_softmax(
+        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def sparse_softmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: Numbers,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The logarithm of the k largest exponentials' sum, less the target's score.
+
+    Parameters
+    ----------
+    x, target, axis, where, check
+        As in `cross_entropy`.
+    k : whole number
+        At least 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Array = _losses.sparse_softmax_loss(
+        _XP, x, target, k, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def sparsemax(
+    x: ArrayLike,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Sparsemax, the point of the simplex nearest to x / temperature.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Array = _simplex.sparsemax(
+        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def sparsemax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    Parameters
+    ----------
+    x, target, axis, where, check
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Array = _losses.sparsemax_loss(
+        _XP, x, target, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def stop_gradient_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: Numbers = 1,
+    curve: str | Curve = "exp",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """A number whose gradient is `soft_topk` minus target, for any curve.
+
+    Parameters
+    ----------
+    x, target, k, curve, temperature, axis, where, check
+        As in `top_k_loss`.
+
+    Returns
+    -------
+    array
+        One number a row, of any sign: only its gradient has a meaning.
+    """
+    found: Array = _losses.stop_gradient_loss(
+        _XP,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def taylor_softmax(
+    x: ArrayLike,
+    order: int = 2,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Softmax with a Taylor polynomial of even order in place of the exponential.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+    order : int
+        Even, from 2 to 100.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Array = _simplex.taylor_softmax(
+        _XP, x, order, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def threshold(
+    x: ArrayLike,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The threshold of `soft_topk`, in the units of the scores.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row; +inf where k = 0, -inf where k takes all finite entries: its
+        derivatives are 0 there.
+
+    Notes
+    -----
+    Where all shares are 0 or 1 the threshold is the middle of an interval, and has the
+    derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
+    derivative by `k` is 0.
+    """
+    found: Array = _operators.threshold(
+        _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def top_k(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Indicator of the k largest scores; ties at the k-th place share equally.
+
+    Parameters
+    ----------
+    x, k, axis, where, check
+        As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+    """
+    found: Array = _operators.top_k(_XP, x, k, axis=axis, where=where, check=check)
+    return found
+
+
+def top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: Numbers = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The Fenchel-Young loss of a smooth top-k selection.
+
+    Parameters
+    ----------
+    target : array
+        Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
+        indices.
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+
+    Returns
+    -------
+    array
+        One loss a row, in the units of the scores, at least 0.
+    """
+    found: Array = _losses.top_k_loss(
+        _XP,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def top_k_st(
+    x: ArrayLike,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        Exactly `top_k`, of the shape of `x`.
+    """
+    found: Array = _operators.top_k_st(
+        _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def top_k_sum(
+    x: ArrayLike,
+    k: Numbers,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """Sum of the k largest scores, linear in k between whole ones.
+
+    Parameters
+    ----------
+    x, k, axis, where, check
+        As in `top_k`.
+
+    Returns
+    -------
+    array
+        One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
+    """
+    found: Array = _operators.top_k_sum(_XP, x, k, axis=axis, where=where, check=check)
+    return found

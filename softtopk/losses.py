@@ -392,8 +392,8 @@ def potential(
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, k, axis=axis, where=where)
     # V(c x) at the temperature c tau is c V(x): sums must not leave the range.
-    peak = np.abs(rows.x).max(where=rows.x > -np.inf, initial=tau)
-    c = 2.0**-200 if peak > 2.0**900 else 1.0
+    peak = float(np.abs(rows.x).max(where=rows.x > -np.inf, initial=0))
+    c = 2.0**-200 if max(peak, tau) > 2.0**900 else 1.0
     scores, tau = c * _double(rows.x), max(c * tau, 5e-324)
     found, u = _distances(curve, rows._replace(x=scores), tau)
     active = u > -np.inf

@@ -296,7 +296,7 @@ def _quadrature(
     def panel(low: Array, high: Array) -> Array:
         half = 0.5 * (high - low)
         hazard, product = _hazards(noise, gaps, low + half * (1 + _NODES))
-        part = (integrand(hazard, product) @ _WEIGHTS) * half
+        part = (integrand(hazard, product) * _WEIGHTS).sum(axis=-1) * half
         if not np.isfinite(part).all():
             raise ValueError("noise must have a cdf and a density without NaN")
         return part

@@ -56,7 +56,7 @@ def soft_topk(
         `axis`; 0 <= k <= the number of finite entries.  At 0 and at that number
         the shares are exactly 0 and 1.
     curve : str or Curve
-        "exp", "laplace", "sigmoid", "clip", "triangular", or a curve from
+        A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k`.

@@ -387,7 +387,7 @@ def taylor_softmax(
     >>> taylor_softmax([1.0, 0.0, -2.0]).tolist()  # 5/2, 1 and 1, of 9/2
     [0.5555555555555556, 0.2222222222222222, 0.2222222222222222]
     """
-    order, tau = _check_order(order), check_temperature(temperature)
+    order, tau = check_order(order), check_temperature(temperature)
     rows = finite_rows(x, axis, where)
     p, v = _taylor(rows.x, order, tau)
     value = rows.expand(p)
@@ -529,7 +529,7 @@ def _entmax_rows(
     return rows, column - 1
 
 
-def _check_order(order: int) -> int:
+def check_order(order: int) -> int:
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
         raise TypeError(f"order must be an integer, got {order!r}")
     if order % 2 or not 2 <= order <= _MAX_ORDER:

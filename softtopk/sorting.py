@@ -101,7 +101,7 @@ def soft_permutation(
     """
     curve, tau = resolve(curve), check_temperature(temperature)
     rows = as_rows(x, axis=axis, where=where)
-    p, slopes = _nested(rows, _check_places(places, rows.x.shape[1]), curve, tau)
+    p, slopes = _nested(rows, check_places(places, rows.x.shape[1]), curve, tau)
     P = _steps(p)
     value = P.reshape(*rows.batch, *P.shape[1:])
 
@@ -325,7 +325,7 @@ def _for_each_place(t: Array, like: Array) -> Array:
     return np.broadcast_to(t[:, None], like.shape)
 
 
-def _check_places(places: Any, n: int) -> int:
+def check_places(places: Any, n: int) -> int:
     if places is None:
         return n
     if isinstance(places, bool) or not isinstance(places, (int, np.integer)):

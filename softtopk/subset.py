@@ -334,7 +334,7 @@ def _weights(
     eps = float(np.finfo(dtype).eps)
     total = variance.sum(0).astype(np.float64)
     square = _dot(variance, variance).astype(np.float64)
-    points, used = _plan(total, square, k, count, eps)
+    points, used = plan(total, square, k, count, eps)
     used = used.astype(int)
     depth = int(used.max())
     index = np.arange(1, depth + 1)[:, None]
@@ -419,7 +419,7 @@ def _paired(values: Array, fill: float = 0.0) -> Array:
     return values.reshape(2, -1, width)
 
 
-def _plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
+def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
     """N and M of each row from sum v and sum v^2, with any array library."""
     xp = namespace(total)
     bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)

@@ -1,3 +1,4 @@
+# Written by tools/frameworks_modules.py from softtopk/_frameworks.
 r"""The operators on PyTorch tensors, with derivatives by x, k and temperature.
 
 >>> import torch
@@ -15,740 +16,1093 @@ accelerator a row out of range is NaN.  Nothing here has been run on an accelera
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
-import torch
-from torch.autograd import Function, forward_ad
-from torch.distributed.tensor import DTensor, Replicate
+from numpy.typing import NDArray
+from torch import Tensor
 
 from . import curves as curves
 from ._frameworks import balance as _balance
 from ._frameworks import losses as _losses
 from ._frameworks import operators as _operators
-from ._frameworks import selection
+from ._frameworks import simplex as _simplex
 from ._frameworks import sorting as _sorting
-from ._frameworks.rows import verify
-from ._namespace import register
-from ._solve.schemes import scheme_of
-
-_PASSES = 4
-"""Passes between two looks at an accelerator, each of which waits for it."""
-
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors that are numbers in memory."""
-
-
-def _whole(out: Any) -> Any:
-    """The sums of a divided row, added once over the devices."""
-    if isinstance(out, DTensor):
-        return out.redistribute(placements=[Replicate()] * out.device_mesh.ndim)
-    return out
-
-
-class _Linalg:
-    """`solve` without a look at the matrix, which would wait for an accelerator."""
-
-    @staticmethod
-    def solve(A: Any, b: Any) -> Any:
-        return torch.linalg.solve_ex(A, b)[0]
-
-
-class _Torch:
-    """What the operators ask of an array library."""
-
-    abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
-    atan2, cos, exp = torch.atan2, torch.cos, torch.exp
-    finfo, floor, hypot, isfinite = (
-        torch.finfo,
-        torch.floor,
-        torch.hypot,
-        torch.isfinite,
-    )
-    log, log1p, maximum, minimum = torch.log, torch.log1p, torch.maximum, torch.minimum
-    ones_like, zeros_like, full_like = (
-        torch.ones_like,
-        torch.zeros_like,
-        torch.full_like,
-    )
-    remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
-    sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
-    bool_, broadcast_to = torch.bool, torch.broadcast_to
-    broadcast_shapes, linalg = torch.broadcast_shapes, _Linalg
-
-    @staticmethod
-    def sum(x: Any, axis: int = -1) -> Any:
-        return _whole(torch.sum(x, dim=axis))
-
-    @staticmethod
-    def expm1(x: Any) -> Any:
-        if not torch.compiler.is_compiling():
-            return torch.expm1(x)
-        # Compiled it would be exp(x) - 1, without a digit near 0.
-        near = x > -1
-        half = 0.5 * torch.where(near, x, 0)
-        return torch.where(
-            near, 2 * torch.exp(half) * torch.sinh(half), torch.exp(x) - 1
-        )
-
-    @staticmethod
-    def max(x: Any, axis: int | None = None) -> Any:
-        return _whole(torch.amax(x, dim=() if axis is None else axis))
-
-    @staticmethod
-    def min(x: Any, axis: int | None = None) -> Any:
-        return _whole(torch.amin(x, dim=() if axis is None else axis))
-
-    @staticmethod
-    def all(x: Any, axis: int = -1) -> Any:
-        return torch.all(x, dim=axis)
-
-    @staticmethod
-    def softmax(x: Any) -> Any:
-        return torch.softmax(x, dim=-1)
-
-    @staticmethod
-    def detach(x: Any) -> Any:
-        return x.detach()
-
-    @staticmethod
-    def asarray(value: Any, like: Any = None) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value
-        return torch.as_tensor(value, device=None if like is None else like.device)
-
-    @staticmethod
-    def astype(x: Any, dtype: Any) -> Any:
-        return x if x.dtype == dtype else x.to(dtype)
-
-    @staticmethod
-    def is_array(value: Any) -> Any:
-        return isinstance(value, torch.Tensor)
-
-    @staticmethod
-    def is_floating(x: Any) -> Any:
-        return x.dtype.is_floating_point
-
-    @staticmethod
-    def is_real(x: Any) -> Any:
-        return not (x.dtype.is_complex or x.dtype == torch.bool)
-
-    @staticmethod
-    def floating(x: Any, name: str) -> tuple[Any, Any]:
-        """The scores in the type to calculate with, and the type of the results."""
-        if x.dtype in (torch.float32, torch.float64):
-            return x, x.dtype
-        if x.dtype.is_complex:
-            raise TypeError(f"{name} must hold real numbers, got {x.dtype}")
-        if not x.dtype.is_floating_point:
-            x = x.to(torch.get_default_dtype())
-        return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
-
-    @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
-        """A number a row as every device of a divided row needs it."""
-        if isinstance(like, DTensor) and not isinstance(value, DTensor):
-            places = [Replicate()] * like.device_mesh.ndim
-            return DTensor.from_local(value, like.device_mesh, places)
-        return value
-
-    @staticmethod
-    def integers(values: Any, like: Any) -> Any:
-        if isinstance(values, torch.Tensor):
-            return values.to(torch.int64)
-        if isinstance(values, int):
-            given = torch.full((), values, dtype=torch.int64, device=like.device)
-        else:
-            given = torch.as_tensor(values, device=like.device)
-        return _Torch.replicate(given, like)
-
-    @staticmethod
-    def numbers(values: Any, like: Any) -> Any:
-        if isinstance(values, float | int):
-            given = torch.full((), values, dtype=like.dtype, device=like.device)
-        else:
-            given = torch.as_tensor(values).to(like.dtype).to(like.device)
-        return _Torch.replicate(given, like)
-
-    @staticmethod
-    def arange(start: int, stop: int, like: Any) -> Any:
-        return torch.arange(start, stop, dtype=like.dtype, device=like.device)
-
-    @staticmethod
-    def eye(n: int, like: Any) -> Any:
-        return torch.eye(n, dtype=like.dtype, device=like.device)
-
-    @staticmethod
-    def places(n: int, like: Any) -> Any:
-        return torch.arange(n, device=like.device)
-
-    @staticmethod
-    def argmax(x: Any) -> Any:
-        return torch.argmax(x, dim=-1)
-
-    @staticmethod
-    def largest(x: Any, k: int) -> Any:
-        return torch.topk(x, k, dim=-1, sorted=True).values[..., -1]
-
-    @staticmethod
-    def ordered(x: Any, place: Any) -> Any:
-        index = x.shape[-1] - place[..., None]
-        return torch.take_along_dim(torch.sort(x, dim=-1).values, index, -1)[..., 0]
-
-    @staticmethod
-    def looks(x: Any, check: bool | None) -> Any:
-        if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level():
-            if check:
-                raise ValueError("check=True cannot look at values that are traced")
-            return False
-        return x.device.type == "cpu" if check is None else check
-
-    @staticmethod
-    def loop(going: Any, step: Any, state: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return _compiled_loop(going, step, state)
-        passes = 1 if _leaf(state).device.type == "cpu" else _PASSES
-        while going(*state):
-            for _ in range(passes):
-                state = step(*state)
-        return state
-
-    @staticmethod
-    def program(f: Any, *args: Any) -> Any:
-        """f of this namespace and the arguments."""
-        return f(_Torch, *args)
-
-    @staticmethod
-    def select(
-        curve: curves.Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: Any,
-        shares: bool = False,
-    ) -> Any:
-        if torch.compiler.is_compiling():
-            kind = _SelectShares if shares else _Select
-            return kind.apply(curve, x, whole, part, tau)
-        numbers = not isinstance(tau, torch.Tensor)
-        if numbers or (not tau.ndim and _Torch.is_quick(x, curve, check)):
-            if _is_recorded(x, part, tau):
-                return _QuickSelect.apply(curve, x, whole, part, tau)
-            return _on_numpy(curve, x, whole, part, tau)[0]
-        _one_forward_mode()
-        call = _Call(curve, _Torch.looks(x, check))
-        return _EagerSelect.apply(call, x, whole, part, tau)
-
-    @staticmethod
-    def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
-        if _is_recorded(x):
-            return _QuickSimplex.apply(x, curve, tau)
-        return _simplex(x, curve, tau)  # without a Function in a fifth less time
-
-    @staticmethod
-    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        if isinstance(x, DTensor):
-            raise NotImplementedError(
-                "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
-                "gather the scores (full_tensor), or give each process its matrices"
-            )
-        if torch.compiler.is_compiling():
-            return _Balance.apply(call, x, k, c, tau)[0]
-        _one_forward_mode()
-        return _EagerBalance.apply(call, x, k, c, tau)[0]
-
-    @staticmethod
-    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether NumPy may have the values: `select` takes numbers for k and tau."""
-        if not _Torch.looks(x, check) or type(x) not in _PLAIN or not x.is_cpu:
-            return False
-        return scheme_of(curve) is not None
-
-    @staticmethod
-    def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
-        kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
-        pairs = [by.get(name, (None, None)) for name in ("x", "k", "tau")]
-        inputs, slopes = zip(*pairs, strict=True)
-        return kind.apply(value, *inputs, *slopes)
-
-
-register(torch.Tensor, _Torch)
-
-
-def _leaf(state: Any) -> Any:
-    while isinstance(state, tuple):
-        state = state[-1]
-    return state
-
-
-def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
-    """The loop as one node of the graph: flat, and no two numbers in one memory."""
-    from torch._higher_order_ops import while_loop
-    from torch.utils import _pytree as tree
-
-    start, form = tree.tree_flatten(state)
-    start = [
-        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
-    ]
-
-    def body(*flat: Any) -> tuple[Any, ...]:
-        out, _ = tree.tree_flatten(step(*tree.tree_unflatten(flat, form)))
-        return tuple(v.clone() for v in out)
-
-    return tree.tree_unflatten(
-        while_loop(lambda *flat: going(*tree.tree_unflatten(flat, form)), body, start),
-        form,
-    )
-
-
-def _one_forward_mode() -> None:
-    """Forward mode inside forward mode through a Function is silently wrong."""
-    levels = torch._C._functorch.get_interpreter_stack() or ()
-    kinds = [level.key() for level in levels]
-    if kinds.count(torch._C._functorch.TransformType.Jvp) > 1:
-        raise NotImplementedError(
-            "forward mode inside forward mode is not supported by PyTorch's custom "
-            "functions: use reverse mode inside (torch.func.hessian does)"
-        )
-
-
-class _Select(Function):
-    """x, k, tau to p, a and t; a is a constant."""
-
-    @staticmethod
-    def forward(
-        curve: Any, x: Any, whole: Any, part: Any, tau: Any
-    ) -> tuple[Any, Any, Any]:
-        return selection.selected(curve, x, whole, part, tau, False)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.curve, x, _, _, tau = inputs
-        ctx.plain = False
-        _, a, t = output
-        ctx.mark_non_differentiable(a)
-        ctx.save_for_backward(x, a, t, tau)
-
-    @staticmethod
-    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, gt)
-        return None, gx, None, gk, gtau
-
-    @staticmethod
-    def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
-        x, *rest = _batched(info, places[1:], given)
-        kind = _EagerSelect if isinstance(curve, _Call) else _Select
-        return kind.apply(curve, x, *_as_rows_of(x[..., 0], rest)), (0, 0, 0)
-
-
-class _SelectShares(_Select):
-    """Where p alone is used; a compiled backward is not told that t has no gradient."""
-
-    @staticmethod
-    def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
-        x, *rest = ctx.saved_tensors
-        # What does not depend on gp may be stored from the forward pass instead: masks,
-        # at ten times the time of reading x again.
-        x = torch.where(gp == gp, x, x)
-        gx, gk, gtau = selection.pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
-        return None, gx, None, gk, gtau
-
-
-class _Call:
-    """A curve, whether to look at values, and whether a look found no special row."""
-
-    def __init__(self, curve: Any, look: bool) -> None:
-        self.curve, self.look, self.plain = curve, look, False
-
-
-class _EagerSelect(_Select):
-    """With a look at the values, and forward mode; torch.compile traces neither."""
-
-    @staticmethod
-    def forward(
-        call: Any, x: Any, whole: Any, part: Any, tau: Any
-    ) -> tuple[Any, Any, Any]:
-        if call.look:
-            k = selection.budget(x, whole, part)
-            call.plain = verify(_Torch, x, k, tau)
-        return selection.selected(call.curve, x, whole, part, tau, call.plain)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        call, *rest = inputs
-        _Select.setup_context(ctx, (call.curve, *rest), output)
-        ctx.plain = call.plain
-        ctx.set_materialize_grads(False)
-        ctx.save_for_forward(rest[0], *output[1:], rest[3])
-
-    @staticmethod
-    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        _, gx, *rest = _Select.backward(ctx, gp, _, gt)
-        return None, _followed(gx, ctx.saved_tensors[0]), *rest
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
-        at = ctx.saved_tensors
-        moves = zip((at[0], at[2], at[3]), (tangents[1], *tangents[3:]), strict=True)
-        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
-        dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
-        return dp, None, dt
-
-
-class _QuickSelect(Function):
-    """Tensors on the CPU that nothing traces or maps, by what is quick on NumPy.
-
-    It has no `setup_context`: binding its arguments takes as long as a search.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any
-    ) -> tuple[Any, Any, Any]:
-        (p, a, t), ctx.plain = _on_numpy(curve, x, whole, part, tau)
-        ctx.curve = curve
-        ctx.mark_non_differentiable(a)
-        ctx.set_materialize_grads(False)
-        at = x, a, t, _Torch.numbers(tau, x)
-        ctx.save_for_backward(*at)
-        ctx.save_for_forward(*at)
-        return p, a, t
-
-    @staticmethod
-    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        at, (_, by_x, _, by_k, by_tau) = ctx.saved_tensors, ctx.needs_input_grad
-        found = None
-        if _is_last(gp, gt):
-            values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
-            found = selection.pull_on_numpy(ctx.curve, by_tau, *values)
-        if found is None:
-            found = selection.pull(ctx.curve, at, ctx.plain, gp, gt)
-        asked = zip(found, (by_x, by_k, by_tau), strict=True)
-        gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
-        return None, _followed(gx, at[0]), None, gk, gtau
-
-    jvp = _EagerSelect.jvp
-
-
-class _QuickSimplex(Function):
-    """Entmax of the same tensors; its derivative needs the shares alone."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Any, curve: curves.Entmax, tau: float) -> Any:
-        p = _simplex(x, curve, tau)
-        ctx.power = curve.b, tau
-        ctx.save_for_backward(p)
-        ctx.save_for_forward(p)
-        return p
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
-        (p,) = ctx.saved_tensors
-        return selection.simplex_pull(ctx.power, p, g, _is_last(g)), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, dx: Any, *_: Any) -> Any:
-        (p,) = ctx.saved_tensors
-        return selection.simplex_pull(ctx.power, p, dx, False)
-
-
-def _simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
-    return torch.from_numpy(selection.simplex_on_numpy(x.numpy(force=True), curve, tau))
-
-
-def _on_numpy(
-    curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any
-) -> tuple[Any, bool]:
-    whole, part = (
-        v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
-    )
-    rows = x.numpy(force=True)
-    found, plain = selection.on_numpy(curve, rows, whole, part, float(tau))
-    return tuple(map(torch.from_numpy, found)), plain
-
-
-def _is_recorded(*inputs: Any) -> bool:
-    """Whether a result of these may have a derivative."""
-    if forward_ad._current_level >= 0:
-        return True
-    return torch.is_grad_enabled() and any(
-        isinstance(v, torch.Tensor) and v.requires_grad for v in inputs
-    )
-
-
-def _followed(gx: Any, x: Any) -> Any:
-    """A gradient by x with one of its own: 0, not none, where slopes are constant."""
-    recorded = x.requires_grad and torch.is_grad_enabled()
-    if gx is None or gx.requires_grad or not recorded:
-        return gx
-    return gx + 0 * torch.where(torch.isfinite(x), x, 0)
-
-
-def _tensor(value: Any) -> Any:
-    """An array or a number of NumPy as a tensor."""
-    if isinstance(value, np.ndarray | np.generic):
-        return torch.from_numpy(np.asarray(value))
-    return value
-
-
-def _is_last(*grads: Any) -> bool:
-    """Whether a gradient is numbers alone: nothing records, traces or maps it."""
-    given = [g for g in grads if g is not None]
-    batched = torch._C._functorch.is_legacy_batchedtensor
-    return bool(given) and not (
-        torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or forward_ad._current_level >= 0
-        or torch._C._functorch.maybe_current_level()
-        or any(type(g) is not torch.Tensor or batched(g) for g in given)
-    )
-
-
-def _batched(info: Any, places: Any, given: Any) -> list[Any]:
-    """Arguments of a vectorised function with the batch first."""
-    return [
-        v
-        if v is None
-        else v.expand(info.batch_size, *v.shape)
-        if place is None
-        else v.movedim(place, 0)
-        for v, place in zip(given, places, strict=True)
-    ]
-
-
-def _as_rows_of(like: Any, given: list[Any]) -> list[Any]:
-    """Numbers of a batch as numbers a row."""
-    return [
-        v.reshape(v.shape + (1,) * (like.ndim - v.ndim)).expand(like.shape)
-        for v in given
-    ]
-
-
-class _Attach(Function):
-    """A number a row, with its derivatives by x, k and tau as given."""
-
-    @staticmethod
-    def forward(value: Any, *_: Any) -> Any:
-        return value.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*inputs[4:])
-        ctx.single = inputs[3] is not None and inputs[3].ndim == 0
-
-    @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
-        sx, sk, stau = ctx.saved_tensors
-        gtau = None if stau is None else g * stau
-        return (
-            None,
-            None if sx is None else g[..., None] * sx,
-            None if sk is None else g * sk,
-            gtau.sum() if gtau is not None and ctx.single else gtau,
-            None,
-            None,
-            None,
-        )
-
-    @staticmethod
-    def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
-        batched = _batched(info, places, given)
-        if batched[3] is not None:
-            batched[3] = _as_rows_of(batched[0], [batched[3]])[0]
-        kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
-        return kind.apply(*batched), 0
-
-
-class _EagerAttach(_Attach):
-    """Also in forward mode."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _Attach.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(output, *inputs[4:])
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        value, *slopes = ctx.saved_tensors
-        change = torch.zeros_like(value)
-        for move, slope, axis in zip(tangents[1:4], slopes, "xk ", strict=True):
-            if move is not None and slope is not None:
-                part = move * slope
-                change = change + (part.sum(-1) if axis == "x" else part)
-        return change
-
-
-def _exact(f: Any, *args: Any) -> Any:
-    """Without autocast, which would take 16 bits for products of matrices."""
-    with torch.autocast(args[-1].device.type, enabled=False):
-        return f(*args)
-
-
-class _Balance(Function):
-    """Scores, budgets and tau to shares and distances."""
-
-    @staticmethod
-    def forward(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
-        if call.look:
-            given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
-            u = _Torch.numbers(_balance.on_numpy(call, *given), x)
-        else:
-            u = _exact(_balance.solved, call, x, k, c, tau)
-        return _balance.shares(call.curve, u), u
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.curve = inputs[0].curve
-        ctx.save_for_backward(output[1], inputs[4])
-
-    @staticmethod
-    def backward(ctx: Any, gp: Any, gu: Any) -> tuple[Any, ...]:
-        return None, *_exact(_balance.pull, ctx.curve, gp, gu, *ctx.saved_tensors)
-
-    @staticmethod
-    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
-        x, k, c, tau = _batched(info, places[1:], given)
-        (tau,) = _as_rows_of(x[..., 0, 0], [tau])
-        kind = _Balance if torch.compiler.is_compiling() else _EagerBalance
-        return kind.apply(call, x, k, c, tau), (0, 0)
-
-
-class _EagerBalance(_Balance):
-    """Also in forward mode."""
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        _Balance.setup_context(ctx, inputs, output)
-        ctx.save_for_forward(output[1], inputs[4])
-
-    @staticmethod
-    def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, Any]:
-        u, tau = ctx.saved_tensors
-        likes = (u, u[..., 0], u[..., 0, :], tau)
-        moves = [
-            torch.zeros_like(v) if dv is None else dv
-            for v, dv in zip(likes, tangents, strict=True)
-        ]
-        return _exact(_balance.push, ctx.curve, *moves, u, tau)
-
-
-_own = functools.partial(_operators.adopt, _Torch, __name__, dim=True)
-
-soft_topk = _own(_operators.soft_topk)
-threshold = _own(_operators.threshold)
-top_k_st = _own(_operators.top_k_st)
-softmax = _own(_operators.softmax)
-sparsemax = _own(_operators.sparsemax)
-entmax = _own(_operators.entmax)
-top_k = _own(_operators.top_k)
-top_k_sum = _own(_operators.top_k_sum)
-grad_topk = _own(_operators.grad_topk)
-log_partition = _own(_operators.log_partition)
-soft_permutation = _own(_sorting.soft_permutation)
-soft_sort = _own(_sorting.soft_sort)
-soft_rank = _own(_sorting.soft_rank)
-balanced_topk = _own(_balance.balanced_topk)
-potential = _own(_losses.potential)
-cross_entropy = _own(_losses.cross_entropy)
-am_softmax_loss = _own(_losses.am_softmax_loss)
-sparse_softmax_loss = _own(_losses.sparse_softmax_loss)
-entmax_loss = _own(_losses.entmax_loss)
-sparsemax_loss = _own(_losses.sparsemax_loss)
-top_k_loss = _own(_losses.top_k_loss)
-stop_gradient_loss = _own(_losses.stop_gradient_loss)
-
-
-class _Module(torch.nn.Module):
-    """An operator with its settings."""
-
-    operator: Any = None
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__()
-        self.settings = settings
-        for name in ("k", "temperature"):
-            if isinstance(settings.get(name), torch.nn.Parameter):
-                self.register_parameter(name, settings.pop(name))
-
-    def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
-        """The operator at x; arguments such as `where` and `k` may be given here."""
-        settings = self.settings | dict(self.named_parameters()) | given
-        out: torch.Tensor = type(self).operator(x, **settings)
-        return out
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
-
-
-class SoftTopK(_Module):
-    """`soft_topk` as a module; `k` and `temperature` may be parameters to be trained.
-
-    >>> import softtopk.torch as stk
-    >>> stk.SoftTopK(k=2, curve="exp")
-    SoftTopK(k=2, curve='exp', temperature=1.0, dim=-1)
-    """
-
-    operator = staticmethod(soft_topk)
-
-    def __init__(
-        self, k: Any, curve: Any = "laplace", temperature: Any = 1.0, dim: Any = -1
-    ) -> None:
-        super().__init__(k=k, curve=curve, temperature=temperature, dim=dim)
-
-
-class TopKST(SoftTopK):
-    """`top_k_st` as a module: hard forward, soft backward."""
-
-    operator = staticmethod(top_k_st)
-
-
-class Threshold(SoftTopK):
-    """`threshold` as a module."""
-
-    operator = staticmethod(threshold)
-
-
-class GradTopK(_Module):
-    """`grad_topk` as a module."""
-
-    operator = staticmethod(grad_topk)
-
-    def __init__(self, k: Any, temperature: Any = 1.0, dim: Any = -1) -> None:
-        super().__init__(k=k, temperature=temperature, dim=dim)
-
-
-class Sparsemax(_Module):
-    """`sparsemax` as a module."""
-
-    operator = staticmethod(sparsemax)
-
-    def __init__(self, temperature: Any = 1.0, dim: Any = -1) -> None:
-        super().__init__(temperature=temperature, dim=dim)
-
-
-class Entmax(_Module):
-    """`entmax` as a module."""
-
-    operator = staticmethod(entmax)
-
-    def __init__(
-        self, alpha: float = 1.5, temperature: Any = 1.0, dim: Any = -1
-    ) -> None:
-        super().__init__(alpha=alpha, temperature=temperature, dim=dim)
-
+from ._frameworks.torch import ADAPTER as _XP
+from ._frameworks.torch_modules import (
+    Entmax,
+    GradTopK,
+    SoftTopK,
+    Sparsemax,
+    Threshold,
+    TopKST,
+)
+from ._frameworks.words import one_of as _one_of
+from .curves import Curve
 
 __all__ = [
-    *_operators.__all__,
-    *_sorting.__all__,
-    *_balance.__all__,
-    *_losses.__all__,
     "Entmax",
     "GradTopK",
     "SoftTopK",
     "Sparsemax",
     "Threshold",
     "TopKST",
+    "am_softmax_loss",
+    "balanced_topk",
+    "cross_entropy",
+    "entmax",
+    "entmax_loss",
+    "grad_topk",
+    "log_partition",
+    "log_softmax",
+    "logsumexp",
+    "pair_marginals",
+    "potential",
+    "soft_permutation",
+    "soft_rank",
+    "soft_sort",
+    "soft_topk",
+    "softmax",
+    "sparse_softmax",
+    "sparse_softmax_loss",
+    "sparsemax",
+    "sparsemax_loss",
+    "stop_gradient_loss",
+    "taylor_softmax",
+    "threshold",
+    "top_k",
+    "top_k_loss",
+    "top_k_st",
+    "top_k_sum",
 ]
+
+Numbers: TypeAlias = float | Sequence[float] | NDArray[np.floating] | Tensor
+"""A number, or one a row."""
+
+Axis: TypeAlias = int | tuple[int, ...] | None
+
+
+def am_softmax_loss(
+    scores: Tensor,
+    target: Tensor,
+    margin: float,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Cross entropy that wants the target's score ahead by a margin.
+
+    Parameters
+    ----------
+    scores, temperature, dim, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `scores` without `dim`.
+    margin : float
+        At least 0, in the units of the scores.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Tensor = _losses.am_softmax_loss(
+        _XP,
+        scores,
+        target,
+        margin,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def balanced_topk(
+    S: Tensor,
+    k: Numbers,
+    columns: Numbers | None = None,
+    curve: str | Curve = "sigmoid",
+    *,
+    temperature: Numbers = 1.0,
+    dims: tuple[int, int] = (-2, -1),
+    where: Tensor | None = None,
+    rounds: int = 100,
+    check: bool | None = None,
+    **axes: tuple[int, int],
+) -> Tensor:
+    r"""Smooth selection with two budgets: each row takes k, each column its load.
+
+    Parameters
+    ----------
+    S : array
+        Scores, finite or -inf: a matrix for every index of the axes that `dims` does
+        not name.  Those of 16 bits are calculated with in float32.
+    k : number or array
+        What the shares of a row sum to; it broadcasts to one for each row,
+        ``(..., m)``.
+    columns : array, optional
+        What the shares of a column sum to, likewise ``(..., n)``; with the same total
+        as `k`, to which it is scaled beyond rounding.  By default equal loads.
+    curve, where, check
+        As in `soft_topk`.
+    temperature : number or array
+        Above 0; one for all or one a matrix.
+    dims : (int, int)
+        The axis that counts the rows and the axis that counts the columns.
+    rounds : int
+        The most rounds to take.
+
+    Returns
+    -------
+    array
+        P, of the shape and type of `S`, with derivatives by `S`, `k`, `columns` and
+        `temperature`.  Those by budgets are along changes that can be met.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or no shares in [0, 1] have these sums.
+
+    Warns
+    -----
+    RuntimeWarning
+        If `rounds` are not enough.  Where nobody looks at the values, a matrix whose
+        budgets are not met is NaN, whatever the reason.
+
+    Notes
+    -----
+    A round costs `soft_topk` of the longer side twice and of the other once, and
+    :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
+    """
+    found: Tensor = _balance.balanced_topk(
+        _XP,
+        S,
+        k,
+        columns,
+        curve,
+        temperature=temperature,
+        axes=_one_of("dims", dims, (-2, -1), "axes", axes),
+        where=where,
+        rounds=rounds,
+        check=check,
+    )
+    return found
+
+
+def cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Cross entropy of a target and the softmax of x.
+
+    Parameters
+    ----------
+    x, dim, where, check
+        As in `soft_topk`.
+    target : array
+        Class indices, integers of the shape of `x` without `dim`, or shares of the
+        shape of `x` that sum to 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0, with full relative accuracy near 0.
+    """
+    found: Tensor = _losses.cross_entropy(
+        _XP,
+        x,
+        target,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def entmax(
+    x: Tensor,
+    alpha: float = 1.5,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
+
+    Parameters
+    ----------
+    alpha : float
+        At least 1, one number.
+    x, temperature, dim, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Tensor = _simplex.entmax(
+        _XP,
+        x,
+        alpha,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def entmax_loss(
+    x: Tensor,
+    target: Tensor,
+    alpha: float = 1.5,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+
+    Parameters
+    ----------
+    x, target, dim, where, check
+        As in `cross_entropy`.
+    alpha : float
+        At least 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Tensor = _losses.entmax_loss(
+        _XP,
+        x,
+        target,
+        alpha,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def grad_topk(
+    x: Tensor,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Marginals of the k-subset distribution, the gradient of `log_partition`.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `soft_topk`.
+    k : whole number or array of them
+        The size of the subset; it has no derivative.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, between 0 and 1, with sum k.
+
+    Notes
+    -----
+    Every entry meets up to 27 points of a circle (13 in float32) at once: so many times
+    the memory of `x`.
+    """
+    found: Tensor = _operators.grad_topk(
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def log_partition(
+    x: Tensor,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""The smoothed sum of the k largest scores, :math:`\tau\log Z_k(x/\tau)`.
+
+    Parameters
+    ----------
+    x, k, temperature, dim, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array
+        One number a row.
+    """
+    found: Tensor = _operators.log_partition(
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def log_softmax(
+    x: Tensor,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Logarithm of `softmax`, also where a share would underflow or round to 1.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`; -inf for entries that take no part, which have
+        the derivative 0.
+    """
+    found: Tensor = _simplex.log_softmax(
+        _XP,
+        x,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def logsumexp(
+    x: Tensor,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    found: Tensor = _simplex.logsumexp(
+        _XP,
+        x,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def pair_marginals(
+    x: Tensor,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Probabilities that the random k-subset contains both i and j.
+
+    Parameters
+    ----------
+    x, k, temperature, dim, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array, (..., n, n)
+        With the marginals on the diagonal; the batch comes first.
+    """
+    found: Tensor = _operators.pair_marginals(
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def potential(
+    x: Tensor,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""The potential V of a curve, a smooth sum of the k largest scores.
+
+    Its derivatives are `soft_topk` by x, `threshold` by k, and
+    :math:`-\sum\varphi(p_i)` by the temperature.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, dim, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    found: Tensor = _losses.potential(
+        _XP,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def soft_permutation(
+    x: Tensor,
+    places: int | None = None,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """How much each score belongs to each place of the sorted order.
+
+    Parameters
+    ----------
+    x, curve, temperature, dim, where, check
+        As in `soft_topk`.
+    places : int, optional
+        The first K places, counted from the largest score; all of them by default.
+
+    Returns
+    -------
+    array, (..., K, n)
+        The share of every entry of a row in every place, the batch first.  Places
+        beyond the number of entries that take part are empty.
+
+    Notes
+    -----
+    n K time and memory a row.
+    """
+    found: Tensor = _sorting.soft_permutation(
+        _XP,
+        x,
+        places,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def soft_rank(
+    x: Tensor,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Smooth ranks, near 1 for the largest score: the mean place of each entry.
+
+    Parameters
+    ----------
+    x, curve, temperature, dim, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`, between 1 and the number of entries that take
+        part; an entry without a place has 0.
+    """
+    found: Tensor = _sorting.soft_rank(
+        _XP,
+        x,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def soft_sort(
+    x: Tensor,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Scores in descending order, smoothly: the product of `soft_permutation` and x.
+
+    Parameters
+    ----------
+    x, curve, temperature, dim, where, check
+        As in `soft_permutation`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`.  Places beyond the number of entries that take
+        part hold -inf.
+    """
+    found: Tensor = _sorting.soft_sort(
+        _XP,
+        x,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def soft_topk(
+    x: Tensor,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Smooth top-k selection: shares in [0, 1] that sum to k.
+
+    Parameters
+    ----------
+    x : array
+        Scores, finite or -inf.  Those of 16 bits are calculated with in float32, and
+        the result is rounded once.
+    k : number or array
+        Budget, real, one for all or one a row: it broadcasts against `x` without
+        `dim`.  It has a derivative.
+    curve : str or Curve
+        A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
+        `softtopk.curves`, or one of your own whose `value` and `slope` are written with
+        the functions of this library.
+    temperature : number or array
+        Above 0; one for all or one a row.  It has a derivative.
+    dim : int, tuple of int, or None
+        The axis or axes along which the shares sum to k; None for all.
+    where : array of bool, optional
+        Entries that take part; the others get share 0.
+    check : bool, optional
+        Whether to look at the values and raise for those out of range.  By default on
+        the CPU, where that costs little, and outside of transformations.  A row out of
+        range that nobody looked at is NaN.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, or of its broadcast against `k`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    A search of four or five passes over `x` for scores from most laws, each a few sums
+    a row: with `x` divided among devices, those sums are all that travels.
+    """
+    found: Tensor = _operators.soft_topk(
+        _XP,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def softmax(
+    x: Tensor,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Softmax of x / temperature, which has masks here.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `soft_topk`; every row needs a finite entry.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Tensor = _simplex.softmax(
+        _XP,
+        x,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def sparse_softmax(
+    x: Tensor,
+    k: Numbers,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Softmax over the k largest scores; the others get share 0.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `softmax`.
+    k : whole number or array of them
+        At least 1.  It has no derivative, nor has the choice of the k scores.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Tensor = _simplex.sparse_softmax(
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def sparse_softmax_loss(
+    x: Tensor,
+    target: Tensor,
+    k: Numbers,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The logarithm of the k largest exponentials' sum, less the target's score.
+
+    Parameters
+    ----------
+    x, target, dim, where, check
+        As in `cross_entropy`.
+    k : whole number
+        At least 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Tensor = _losses.sparse_softmax_loss(
+        _XP,
+        x,
+        target,
+        k,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def sparsemax(
+    x: Tensor,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Sparsemax, the point of the simplex nearest to x / temperature.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Tensor = _simplex.sparsemax(
+        _XP,
+        x,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def sparsemax_loss(
+    x: Tensor,
+    target: Tensor,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    Parameters
+    ----------
+    x, target, dim, where, check
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    found: Tensor = _losses.sparsemax_loss(
+        _XP,
+        x,
+        target,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def stop_gradient_loss(
+    x: Tensor,
+    target: Tensor,
+    k: Numbers = 1,
+    curve: str | Curve = "exp",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """A number whose gradient is `soft_topk` minus target, for any curve.
+
+    Parameters
+    ----------
+    x, target, k, curve, temperature, dim, where, check
+        As in `top_k_loss`.
+
+    Returns
+    -------
+    array
+        One number a row, of any sign: only its gradient has a meaning.
+    """
+    found: Tensor = _losses.stop_gradient_loss(
+        _XP,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def taylor_softmax(
+    x: Tensor,
+    order: int = 2,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Softmax with a Taylor polynomial of even order in place of the exponential.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `softmax`.
+    order : int
+        Even, from 2 to 100.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    found: Tensor = _simplex.taylor_softmax(
+        _XP,
+        x,
+        order,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def threshold(
+    x: Tensor,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The threshold of `soft_topk`, in the units of the scores.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, dim, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row; +inf where k = 0, -inf where k takes all finite entries: its
+        derivatives are 0 there.
+
+    Notes
+    -----
+    Where all shares are 0 or 1 the threshold is the middle of an interval, and has the
+    derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
+    derivative by `k` is 0.
+    """
+    found: Tensor = _operators.threshold(
+        _XP,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def top_k(
+    x: Tensor,
+    k: Numbers,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Indicator of the k largest scores; ties at the k-th place share equally.
+
+    Parameters
+    ----------
+    x, k, dim, where, check
+        As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+    """
+    found: Tensor = _operators.top_k(
+        _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
+    )
+    return found
+
+
+def top_k_loss(
+    x: Tensor,
+    target: Tensor,
+    k: Numbers = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The Fenchel-Young loss of a smooth top-k selection.
+
+    Parameters
+    ----------
+    target : array
+        Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
+        indices.
+    x, k, curve, temperature, dim, where, check
+        As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+
+    Returns
+    -------
+    array
+        One loss a row, in the units of the scores, at least 0.
+    """
+    found: Tensor = _losses.top_k_loss(
+        _XP,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def top_k_st(
+    x: Tensor,
+    k: Numbers,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, dim, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        Exactly `top_k`, of the shape of `x`.
+    """
+    found: Tensor = _operators.top_k_st(
+        _XP,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        check=check,
+    )
+    return found
+
+
+def top_k_sum(
+    x: Tensor,
+    k: Numbers,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Sum of the k largest scores, linear in k between whole ones.
+
+    Parameters
+    ----------
+    x, k, dim, where, check
+        As in `top_k`.
+
+    Returns
+    -------
+    array
+        One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
+    """
+    found: Tensor = _operators.top_k_sum(
+        _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
+    )
+    return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "book" / "reference" / "frameworks.md"
@@ -25,12 +26,14 @@ def listing() -> str:
             given = [
                 p.replace(annotation=inspect.Parameter.empty)
                 for p in inspect.signature(found).parameters.values()
+                if p.kind is not p.VAR_KEYWORD  # the other word for an axis
             ]
             kind = "class" if inspect.isclass(found) else "function"
             summary = (inspect.getdoc(found) or "").split("\n\n")[0]
-            summary = " ".join(summary.split()).replace("`", "``").replace("````", "``")
-            summary = summary.replace(":math:``", ":math:`").replace(
-                "(x/\\tau)``", "(x/\\tau)`"
+            summary = re.sub(
+                r"(:math:`[^`]*`)|`([^`]*)`",
+                lambda found: found[1] or f"``{found[2]}``",
+                " ".join(summary.split()),
             )
             lines += [
                 "",

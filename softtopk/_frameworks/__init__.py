@@ -1,7 +1,9 @@
 """What the operators on PyTorch and JAX share: one mathematics over the namespace.
 
-An adapter (`softtopk.torch`, `softtopk.jax`) names its library's functions, adds a loop
-and two primitives with their derivative rules, and takes every operator from here:
+An adapter (`torch`, `jax`) names its library's functions and adds a loop and two
+primitives with their derivative rules.  It is the first argument of every operator
+here; `softtopk.torch` and `softtopk.jax` hand it on, in functions that
+`tools/frameworks_modules.py` writes:
 
 - ``select(curve, x, whole, part, tau, check)`` is `selection.solved`, with the rule
   that `selection.push` states forward and `selection.pull` backward;

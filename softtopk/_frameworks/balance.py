@@ -33,10 +33,11 @@ from .._rows import (
 from .._solve import root
 from .._solve.additive import Additive
 from .._solve.start import moments
-from ..balance import _balance, _check_axes, _problem
+from ..balance import balanced_matrix, check_axes, problem_of
 from ..curves import Curve, resolve
 from . import selection
-from .rows import _fit, as_rows
+from .contract import Adapter
+from .rows import as_rows, fit
 
 __all__ = ["balanced_topk"]
 
@@ -48,7 +49,7 @@ _SAME = 4096  # eps by which the two totals may differ
 
 
 def balanced_topk(
-    xp: Any,
+    xp: Adapter,
     S: Any,
     k: Any,
     columns: Any = None,
@@ -104,7 +105,7 @@ def balanced_topk(
     A round costs `soft_topk` of the longer side twice and of the other once, and
     :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
     """
-    axes = _check_axes(axes)
+    axes = check_axes(axes)
     simple = type(rounds) is int and rounds >= 1  # what a compiler can follow
     limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
     flat = as_rows(xp, S, 1, temperature, axes, where, "S")
@@ -118,7 +119,7 @@ def balanced_topk(
         second = xp.broadcast_to(first.sum(-1)[..., None] / n, (*batch, n))
     else:
         second = _budgets(xp, columns, (*batch, n), "columns", x)
-        second = second * _ratio(xp, first.sum(-1), second.sum(-1), call)[..., None]
+        second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
     turned = low < high
     sides, names = (first, second), ("k", "columns")
     if ascending == turned:
@@ -138,22 +139,27 @@ class Call(NamedTuple):
     names: tuple[str, str] = ("k", "columns")
 
 
-def _budgets(xp: Any, given: Any, shape: tuple[int, ...], name: str, like: Any) -> Any:
+def _budgets(
+    xp: Adapter, given: Any, shape: tuple[int, ...], name: str, like: Any
+) -> Any:
     """One budget for each row, or each column, of every matrix."""
     if xp.is_array(given):
         if not xp.is_real(given):
-            raise TypeError(f"{name} must hold real numbers, got {given.dtype}")
+            real_numbers(xp.to_numpy(given), name)
         values = xp.astype(given, like.dtype)
     else:
         number = type(given) in (int, float)  # what a compiler can follow
         values = xp.numbers(given if number else real_numbers(given, name), like)
-    return _fit(xp, values, shape, name)
+    return fit(xp, values, shape, name)
 
 
-def _ratio(xp: Any, k: Any, c: Any, call: Call) -> Any:
+def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
     """What scales the columns to the rows' total; NaN beyond rounding."""
+    c = columns.sum(-1)
     differs = abs(k - c) > _SAME * xp.finfo(k.dtype).eps * k
     if call.look and bool(differs.any()):
+        if bool((columns < 0).any()):
+            return xp.ones_like(c)  # the search on NumPy names a budget out of range
         i = xp.argmax(xp.astype(differs.reshape(-1), k.dtype))
         k, c = (float(v.reshape(-1)[i]) for v in (k, c))
         raise ValueError(
@@ -171,8 +177,8 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     count_finite(x.reshape(-1, x.shape[-1]), "S")
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
-        one = _problem(x[i], k[i], c[i], call.names)
-        at = _balance(
+        one = problem_of(x[i], k[i], c[i], call.names)
+        at = balanced_matrix(
             call.curve, one, check_temperature(tau[i]), call.limit, call.names
         )
         with np.errstate(all="ignore"):

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..curves import Curve, resolve
-from ..curves import entmax as entmax_curve
-from .operators import _hard, _logits, _look
+import numpy as np
+
+from .._rows import as_real, real_number, without
+from ..curves import EXP, Curve, Entmax, resolve
+from .contract import Adapter
+from .operators import finite_rows, hard, look, truncated_rows
 from .rows import Rows, as_rows, flat
 from .selection import View, view
+from .simplex import logits
 
 __all__ = [
     "am_softmax_loss",
@@ -28,7 +32,7 @@ __all__ = [
 
 
 def cross_entropy(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     *,
@@ -51,13 +55,13 @@ def cross_entropy(
     array
         One loss a row, at least 0, with full relative accuracy near 0.
     """
-    rows = as_rows(xp, x, 1, 1.0, axis, where)
+    rows = finite_rows(xp, x, 1.0, axis, where, check)
     t = _target(xp, rows, x, target, check)
     return _log_loss(xp, rows, t, rows.x, rows.tau)
 
 
 def am_softmax_loss(
-    xp: Any,
+    xp: Adapter,
     scores: Any,
     target: Any,
     margin: float,
@@ -83,15 +87,14 @@ def am_softmax_loss(
     array
         One loss a row, at least 0.
     """
-    if not 0 <= margin < math.inf:
-        raise ValueError(f"margin must be finite and at least 0, got {margin}")
-    rows = as_rows(xp, scores, 1, temperature, axis, where, "scores")
+    margin = real_number(margin, "margin", least=0)
+    rows = finite_rows(xp, scores, temperature, axis, where, check, "scores")
     t = _target(xp, rows, scores, target, check, shares=False)
     return _log_loss(xp, rows, t, rows.x - margin * t, rows.tau)
 
 
 def sparse_softmax_loss(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     k: Any,
@@ -114,17 +117,13 @@ def sparse_softmax_loss(
     array
         One loss a row, at least 0.
     """
-    rows = as_rows(xp, x, k, 1.0, axis, where)
-    if xp.looks(rows.x, check) and not bool(
-        ((rows.part == 0) & (rows.whole > 0)).all()
-    ):
-        raise ValueError("k must be a whole number of at least 1")
+    rows = truncated_rows(xp, x, k, 1.0, axis, where, check)
     t = _target(xp, rows, x, target, check, total=1 + 0 * rows.whole)
-    return _log_loss(xp, rows, t, rows.x, rows.tau, xp.detach(_hard(xp, rows, k)))
+    return _log_loss(xp, rows, t, rows.x, rows.tau, xp.detach(hard(xp, rows, k)))
 
 
 def entmax_loss(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     alpha: float = 1.5,
@@ -140,19 +139,21 @@ def entmax_loss(
     x, target, axis, where, check
         As in `cross_entropy`.
     alpha : float
-        From 1 to 2.
+        At least 1.
 
     Returns
     -------
     array
         One loss a row, at least 0.
     """
-    curve = entmax_curve(alpha)
-    return top_k_loss(xp, x, target, 1, curve, axis=axis, where=where, check=check)
+    alpha = real_number(alpha, "alpha", least=1)
+    rows = finite_rows(xp, x, 1.0, axis, where, check)
+    curve = Entmax(alpha) if alpha > 1 else EXP
+    return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
 
 
 def sparsemax_loss(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     *,
@@ -176,7 +177,7 @@ def sparsemax_loss(
 
 
 def potential(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     curve: str | Curve = "laplace",
@@ -202,8 +203,8 @@ def potential(
         One number a row, in the units of the scores.
     """
     curve = resolve(curve)
-    rows = as_rows(xp, x, k, temperature, axis, where)
-    p, a, t, at = _solved(xp, curve, rows, check)
+    rows = _looked(xp, x, k, temperature, axis, where, check)
+    p, a, t, at = _solved(xp, curve, rows)
     u, free = xp.detach(at.u), xp.isfinite(t)
     q, off = xp.detach(rows.whole + rows.part), xp.where(free, xp.detach(t), 0)
     area = xp.sum(at.only(curve.potential(u)), axis=-1)
@@ -222,7 +223,7 @@ def potential(
 
 
 def top_k_loss(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     k: Any = 1,
@@ -249,9 +250,13 @@ def top_k_loss(
         One loss a row, in the units of the scores, at least 0.
     """
     curve = resolve(curve)
-    rows = as_rows(xp, x, k, temperature, axis, where)
-    goal = _target(xp, rows, x, target, check)
-    p, _, t, at = _solved(xp, curve, rows, check)
+    rows = _looked(xp, x, k, temperature, axis, where, check)
+    return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
+
+
+def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any) -> Any:
+    """The sum of the gaps of each row, whose values have been looked at."""
+    p, _, t, at = _solved(xp, curve, rows)
     free, u = xp.isfinite(t), xp.detach(at.u)
     gap = curve.gap(u, goal)
     gap = at.only(xp.clip(gap, 0, None), xp.where(goal > 0, math.inf, 0))
@@ -265,7 +270,7 @@ def top_k_loss(
 
 
 def stop_gradient_loss(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     target: Any,
     k: Any = 1,
@@ -288,9 +293,9 @@ def stop_gradient_loss(
     array
         One number a row, of any sign: only its gradient has a meaning.
     """
-    rows = as_rows(xp, x, k, temperature, axis, where)
+    rows = _looked(xp, x, k, temperature, axis, where, check)
     goal = _target(xp, rows, x, target, check)
-    p, _, _, _ = _solved(xp, resolve(curve), rows, check)
+    p, _, _, _ = _solved(xp, resolve(curve), rows)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
     height = xp.where(xp.isfinite(scores), scores - top, 0)
@@ -298,22 +303,30 @@ def stop_gradient_loss(
     return rows.reduce(xp, xp.attach(value, {"x": (rows.x, gradient)}))
 
 
-def _solved(
-    xp: Any, curve: Curve, rows: Rows, check: bool | None
-) -> tuple[Any, Any, Any, View]:
+def _looked(
+    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
+) -> Rows:
+    rows = as_rows(xp, x, k, temperature, axis, where)
+    look(xp, rows, check)
+    return rows
+
+
+def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, Any, Any, View]:
     """p, a, t, and where the entries stand, without a derivative."""
-    p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check)
+    p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, False)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     return p, a, t, view(x, anchor, offset, tau, plain=False)
 
 
-def _log_loss(xp: Any, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None) -> Any:
+def _log_loss(
+    xp: Adapter, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None
+) -> Any:
     """-log of the target's share of the (weighted) exponentials of z / tau.
 
     It is what the target lacks to the largest score plus log(1 + r), r what the others
     weigh beside that one: both are at least 0.
     """
-    u = _logits(xp, z, tau)
+    u = logits(xp, z, tau)
     e = xp.exp(u) if weight is None else weight * xp.exp(u)
     p = e / xp.sum(e, axis=-1)[..., None]
     fixed, others = xp.detach(u), xp.detach(e)
@@ -328,7 +341,7 @@ def _log_loss(xp: Any, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None)
 
 
 def _target(
-    xp: Any,
+    xp: Adapter,
     rows: Rows,
     x: Any,
     target: Any,
@@ -338,34 +351,59 @@ def _target(
     total: Any = None,
 ) -> Any:
     """The target as shares (..., n) that sum to a budget, by default to that of x."""
-    _look(xp, rows, check)
-    look, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
+    looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
+    if not (xp.is_real(target) or target.dtype == xp.bool_):
+        as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
     n, batch = rows.x.shape[-1], tuple(rows.x.shape[:-1])
     shape = tuple(xp.asarray(x).shape)
-    reduced = tuple(s for i, s in enumerate(shape) if i - len(shape) not in rows.axes)
-    if not xp.is_floating(target) and tuple(target.shape) in (batch, reduced):
-        if look and not bool(((whole == 1) & (part == 0)).all()):
-            raise ValueError("target must hold shares where k is not 1")
-        if look and bool(((target < 0) | (target >= n)).any()):
-            raise ValueError(f"target must hold class indices in [0, {n - 1}]")
+    reduced = without(shape, rows.axes)
+    integers = xp.is_real(target) and not xp.is_floating(target)
+    if integers and tuple(target.shape) in (batch, reduced):
+        many = (whole != 1) | (part != 0)
+        if looks and bool(many.any()):
+            raise ValueError(
+                f"target must hold shares where k is not 1, got class indices and "
+                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}"
+            )
+        bad = (target < 0) | (target >= n)
+        if looks and bool(bad.any()):
+            raise ValueError(
+                f"target must hold class indices in [0, {n - 1}], "
+                f"got {_first(xp, bad, target)}"
+            )
         t = xp.astype(xp.places(n, rows.x) == target[..., None], rows.x.dtype)
-    elif shares and tuple(target.shape) == shape:
+    elif shares and tuple(target.shape) in (shape, rows.shape):
         t = flat(xp, xp.astype(target, rows.x.dtype), rows.axes)
-        if look and not bool(((t >= 0) & (t <= 1)).all()):
-            raise ValueError("target must hold shares in [0, 1]")
-        off = abs(xp.sum(t, axis=-1) - (whole + part))
-        if look and bool((off > n * 2.0**-23).any()):
-            raise ValueError("target must sum to k in every row")
+        bad = ~((t >= 0) & (t <= 1))
+        if looks and bool(bad.any()):
+            raise ValueError(
+                f"target must hold shares in [0, 1], got {_first(xp, bad, t)}"
+            )
+        sums = xp.sum(t, axis=-1)
+        # Shares that were rounded to float32 are accepted.
+        off = abs(sums - (whole + part)) > n * 2.0**-23
+        if looks and bool(off.any()):
+            k = xp.astype(whole, part.dtype) + part
+            raise ValueError(
+                f"target must sum to {_first(xp, off, k):g} in every row, "
+                f"got {_first(xp, off, sums):g}"
+            )
     else:
         kinds = f"class indices of shape {reduced}"
         if shares:
             kinds += f" or shares of shape {shape}"
         raise ValueError(
-            f"target must hold {kinds}, got shape {tuple(target.shape)} of "
+            f"target must hold {kinds}, got shape {tuple(target.shape)} of dtype "
             f"{target.dtype}"
         )
     t = xp.detach(xp.broadcast_to(t, (*batch, n)))
-    if look and bool(((t > 0) & (rows.x == -math.inf)).any()):
+    if looks and bool(((t > 0) & (rows.x == -math.inf)).any()):
         raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
     return t
+
+
+def _first(xp: Adapter, bad: Any, values: Any) -> Any:
+    """The first of the values that are bad."""
+    where, values = np.broadcast_arrays(xp.to_numpy(bad), xp.to_numpy(values))
+    return values[where][0]

@@ -1,57 +1,20 @@
-"""The operators over the namespace xp of an adapter, which binds it by `adopt`."""
+"""The operators over the namespace xp of an adapter, their first argument."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable
 from typing import Any
 
-from ..curves import CLIP, Curve, Entmax, resolve
-from ..curves import entmax as entmax_curve
+from .._rows import check_positive
+from ..curves import Curve, resolve
 from . import subset
+from .contract import Adapter
 from .rows import Rows, as_rows, verify
 from .selection import budget
 
-_SPARSEMAX = Entmax(2.0)
-_DIMS = (("axis", "dim"), ("axes", "dims"))
-"""The words of this package, and those of PyTorch's users."""
-
-
-def adopt(
-    xp: Any, module: str, operator: Callable[..., Any], dim: bool = False
-) -> Callable[..., Any]:
-    """The operator on one library's arrays; `dim` takes that word too for an axis."""
-    given, text = inspect.signature(operator), inspect.getdoc(operator) or ""
-    pairs = [(a, d) for a, d in _DIMS if dim and a in given.parameters]
-    words = dict(pairs)
-    names = [
-        p.replace(name=words.get(p.name, p.name))
-        for p in given.parameters.values()
-        if p.name != "xp"
-    ]
-
-    @functools.wraps(operator)
-    def bound(*args: Any, **kwargs: Any) -> Any:
-        for axis, word in pairs:
-            if word in kwargs:
-                if axis in kwargs:
-                    raise TypeError(f"{word} and {axis} are one argument: give one")
-                kwargs[axis] = kwargs.pop(word)
-        return operator(xp, *args, **kwargs)
-
-    for axis, word in pairs:
-        for mark in ("{} :", "{}, where", "`{}`"):
-            text = text.replace(mark.format(axis), mark.format(word))
-    bound.__doc__, bound.__module__ = text, module
-    del bound.__wrapped__
-    bound.__signature__ = given.replace(parameters=names)  # type: ignore[attr-defined]
-    return bound
-
 
 def soft_topk(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     curve: str | Curve = "laplace",
@@ -72,7 +35,7 @@ def soft_topk(
         Budget, real, one for all or one a row: it broadcasts against `x` without
         `axis`.  It has a derivative.
     curve : str or Curve
-        "exp", "laplace", "sigmoid", "clip", "triangular", or a curve from
+        A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own whose `value` and `slope` are written with
         the functions of this library.
     temperature : number or array
@@ -107,7 +70,7 @@ def soft_topk(
 
 
 def threshold(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     curve: str | Curve = "laplace",
@@ -143,7 +106,7 @@ def threshold(
 
 
 def top_k_st(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     curve: str | Curve = "laplace",
@@ -171,89 +134,8 @@ def top_k_st(
     return xp.detach(hard) + (p - xp.detach(p))
 
 
-def softmax(
-    xp: Any,
-    x: Any,
-    *,
-    temperature: Any = 1.0,
-    axis: Any = -1,
-    where: Any = None,
-    check: bool | None = None,
-) -> Any:
-    """Softmax of x / temperature, which has masks here.
-
-    Parameters
-    ----------
-    x, temperature, axis, where, check
-        As in `soft_topk`; every row needs a finite entry.
-
-    Returns
-    -------
-    array
-        p, of the shape and type of `x`.
-    """
-    rows = as_rows(xp, x, 1, temperature, axis, where)
-    _look(xp, rows, check)
-    return rows.expand(xp, xp.softmax(_logits(xp, rows.x, rows.tau)))
-
-
-def sparsemax(
-    xp: Any,
-    x: Any,
-    *,
-    temperature: Any = 1.0,
-    axis: Any = -1,
-    where: Any = None,
-    check: bool | None = None,
-) -> Any:
-    """Sparsemax, the point of the simplex nearest to x / temperature.
-
-    Parameters
-    ----------
-    x, temperature, axis, where, check
-        As in `softmax`.
-
-    Returns
-    -------
-    array
-        p, of the shape and type of `x`.
-    """
-    return _simplex(xp, x, _SPARSEMAX, temperature, axis, where, check)
-
-
-def entmax(
-    xp: Any,
-    x: Any,
-    alpha: float = 1.5,
-    *,
-    temperature: Any = 1.0,
-    axis: Any = -1,
-    where: Any = None,
-    check: bool | None = None,
-) -> Any:
-    """Entmax: from `softmax` (alpha = 1) to `sparsemax` (alpha = 2).
-
-    Parameters
-    ----------
-    alpha : float
-        From 1 to 2.
-    x, temperature, axis, where, check
-        As in `softmax`.
-
-    Returns
-    -------
-    array
-        p, of the shape and type of `x`.
-    """
-    curve = entmax_curve(alpha)
-    if isinstance(curve, Entmax):
-        return _simplex(xp, x, curve, temperature, axis, where, check)
-    given = {"axis": axis, "where": where, "check": check}
-    return softmax(xp, x, temperature=temperature, **given)
-
-
 def top_k(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     *,
@@ -274,12 +156,12 @@ def top_k(
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
     """
     rows = as_rows(xp, x, k, 1.0, axis, where)
-    _look(xp, rows, check)
-    return rows.expand(xp, _hard(xp, rows, k))
+    look(xp, rows, check)
+    return rows.expand(xp, hard(xp, rows, k))
 
 
 def top_k_sum(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     *,
@@ -300,8 +182,8 @@ def top_k_sum(
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
     rows = as_rows(xp, x, k, 1.0, axis, where)
-    _look(xp, rows, check)
-    weight = _hard(xp, rows, k)
+    look(xp, rows, check)
+    weight = hard(xp, rows, k)
     used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
@@ -309,7 +191,7 @@ def top_k_sum(
 
 
 def grad_topk(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     *,
@@ -342,7 +224,7 @@ def grad_topk(
 
 
 def log_partition(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     *,
@@ -372,8 +254,35 @@ def log_partition(
     return rows.reduce(xp, xp.attach(value, by))
 
 
+def pair_marginals(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Probabilities that the random k-subset contains both i and j.
+
+    Parameters
+    ----------
+    x, k, temperature, axis, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array, (..., n, n)
+        With the marginals on the diagonal; the batch comes first.
+    """
+    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
+    given = rows.x, rows.whole, rows.part, rows.tau
+    return xp.astype(xp.program(subset.pairs, *given), rows.dtype)
+
+
 def _selected(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     curve: Any,
@@ -384,63 +293,64 @@ def _selected(
     shares: bool = False,
 ) -> tuple[Rows, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
-    curve = resolve(curve)
+    curve, x = resolve(curve), xp.asarray(x)
     numbers = xp.is_quick(x, curve, check)
     rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 
 
-def _simplex(
-    xp: Any,
+def look(xp: Adapter, rows: Rows, check: bool | None, whole: bool = False) -> bool:
+    """Raise for values out of range, if they may be looked at; whether they may."""
+    looks = bool(xp.looks(rows.x, check))
+    if looks:
+        k = budget(rows.x, rows.whole, rows.part)
+        verify(xp, xp.detach(rows.x), k, rows.tau, rows.name, whole=whole)
+    return looks
+
+
+def finite_rows(
+    xp: Adapter,
     x: Any,
-    curve: Entmax,
     temperature: Any,
     axis: Any,
     where: Any,
-    check: bool | None,
-) -> Any:
-    """Entmax with alpha > 1."""
-    if xp.is_quick(x, curve, check):
-        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
-        if not xp.is_array(rows.tau):
-            return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
-    given = {"temperature": temperature, "axis": axis, "where": where, "check": check}
-    return soft_topk(xp, x, 1, CLIP if curve.b == 1 else curve, **given)
-
-
-def _look(xp: Any, rows: Rows, check: bool | None) -> None:
-    if xp.looks(rows.x, check):
-        verify(xp, rows.x, budget(rows.x, rows.whole, rows.part), rows.tau)
-
-
-def _whole_rows(
-    xp: Any, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
+    check: Any,
+    name: str = "x",
 ) -> Rows:
-    rows = as_rows(xp, x, k, temperature, axis, where)
+    """Rows without a budget, with at least one finite entry each."""
+    rows = as_rows(xp, x, 1, temperature, axis, where, name)
     if xp.looks(rows.x, check):
-        if not bool((rows.part == 0).all()):
-            raise ValueError("k must be a whole number")
-        verify(xp, rows.x, budget(rows.x, rows.whole, rows.part), rows.tau)
+        verify(xp, xp.detach(rows.x), None, rows.tau, name, finite=True)
     return rows
 
 
-def _tilted(xp: Any, rows: Rows) -> subset.Tilted:
+def truncated_rows(
+    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
+) -> Rows:
+    """Rows with a whole budget of at least 1 each."""
+    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
+    if xp.looks(rows.x, check) and not bool((rows.whole > 0).all()):
+        check_positive(xp.to_numpy(rows.whole))
+    return rows
+
+
+def _whole_rows(
+    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
+) -> Rows:
+    rows = as_rows(xp, x, k, temperature, axis, where)
+    look(xp, rows, check, whole=True)
+    return rows
+
+
+def _tilted(xp: Adapter, rows: Rows) -> subset.Tilted:
     found: subset.Tilted = xp.program(
         subset.tilted, rows.x, rows.whole, rows.part, rows.tau
     )
     return found
 
 
-def _logits(xp: Any, x: Any, tau: Any) -> Any:
-    """(x - max) / tau, whose derivative by tau exists next to -inf."""
-    top = xp.detach(xp.max(x, axis=-1))[..., None]
-    on = xp.isfinite(x)
-    z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
-    return xp.where(on, z, xp.where(x == -math.inf, x, math.nan))
-
-
-def _hard(xp: Any, rows: Rows, k: Any) -> Any:
+def hard(xp: Adapter, rows: Rows, k: Any) -> Any:
     """`top_k` of the rows."""
     x, n = rows.x, rows.x.shape[-1]
     given = budget(x, rows.whole, rows.part)
@@ -462,12 +372,10 @@ def _hard(xp: Any, rows: Rows, k: Any) -> Any:
 
 
 __all__ = [
-    "entmax",
     "grad_topk",
     "log_partition",
+    "pair_marginals",
     "soft_topk",
-    "softmax",
-    "sparsemax",
     "threshold",
     "top_k",
     "top_k_st",

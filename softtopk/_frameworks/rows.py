@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import Budget
+from .._rows import (
+    Budget,
+    check_axis,
+    check_budget,
+    check_finite,
+    check_temperature,
+    check_whole,
+    count_finite,
+    real_numbers,
+    with_axes,
+)
+from .contract import Adapter
 
 
 class Rows(NamedTuple):
@@ -24,6 +35,7 @@ class Rows(NamedTuple):
     axes, sizes : tuples of int
         The axes, counted from the end, and their lengths.
     dtype : the type of the results
+    name : what an error message calls the scores
     """
 
     x: Any
@@ -33,35 +45,43 @@ class Rows(NamedTuple):
     axes: tuple[int, ...]
     sizes: tuple[int, ...]
     dtype: Any
+    name: str = "x"
 
-    def expand(self, xp: Any, p: Any) -> Any:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a result with one entry per score."""
+        return with_axes(tuple(self.x.shape[:-1]), self.axes, self.sizes)
+
+    def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
         tail = tuple(range(-len(self.axes), 0))
-        if len(tail) > 1:
+        if len(tail) != 1:
             p = xp.reshape(p, (*p.shape[:-1], *self.sizes))
         if self.axes != tail:
             p = xp.moveaxis(p, tail, self.axes)
         return xp.astype(p, self.dtype)
 
-    def reduce(self, xp: Any, value: Any) -> Any:
+    def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers a row, which have the shape already, in the type of the results."""
         return xp.astype(value, self.dtype)
 
 
-def flat(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """The given axes flattened into the last one."""
+def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
+    """The given axes flattened into the last one; without axes, each entry is a row."""
     if axes == (-1,):
         return x
     tail = tuple(range(-len(axes), 0))
     if axes != tail:
         x = xp.moveaxis(x, axes, tail)
+    if not axes:
+        return x[..., None]
     if len(axes) > 1:
         x = xp.reshape(x, (*x.shape[: -len(axes)], -1))
     return x
 
 
 def as_rows(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     k: Any,
     temperature: Any,
@@ -76,21 +96,22 @@ def as_rows(
     """
     x = xp.asarray(x)
     x, dtype = xp.floating(x, name)
-    axes = _axes(axis, x.ndim, name)
+    axes = check_axis(axis, x.ndim, name)
     sizes = tuple([x.shape[i] for i in axes])
     if 0 in sizes:
         raise ValueError(
-            f"{name} must have at least one entry along its axis, got {tuple(x.shape)}"
+            f"{name} must have at least one entry along axis {axis}, "
+            f"got shape {tuple(x.shape)}"
         )
     if where is not None:
         mask = xp.asarray(where, like=x)
         if mask.dtype != xp.bool_:
-            raise TypeError(f"where must be boolean, got {mask.dtype}")
-        x = xp.where(_fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
+            raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
+        x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
     x = flat(xp, x, axes)
     numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
     if numbers and _fits(xp, temperature, x):
-        return Rows(x, k, 0.0, temperature, axes, sizes, dtype)
+        return Rows(x, k, 0.0, temperature, axes, sizes, dtype, name)
     batch = tuple(x.shape[:-1])
     whole, part = split(xp, k, x)
     if whole.ndim:
@@ -103,52 +124,51 @@ def as_rows(
             ) from None
     tau = _temperature(xp, temperature, x)
     if tau.ndim:
-        tau = _fit(xp, tau, batch, "temperature")
+        tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
         x = xp.broadcast_to(x, (*batch, x.shape[-1]))
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
-    return Rows(x, whole, part, tau, axes, sizes, dtype)
+    return Rows(x, whole, part, tau, axes, sizes, dtype, name)
 
 
-def split(xp: Any, k: Any, x: Any) -> tuple[Any, Any]:
+def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     """The budget as an integer and the rest, each with a value a row or one.
 
-    The derivative by k goes through the rest: rounding down has none.
+    The derivative by k goes through the rest: rounding down has none.  A budget that no
+    row has is -1 and a rest with the same sum, which may be infinite or NaN.
     """
     if type(k) in (int, float):  # what a compiler can follow
-        fits = abs(k) < 2**31
-        floor = math.floor(k) if fits else -1
-        return xp.integers(floor, x), xp.numbers(k - floor if fits else 0.0, x)
+        if type(k) is int and abs(k) > 2**1000:  # beyond the floats
+            k = math.inf if k > 0 else -math.inf
+        floor = math.floor(k) if abs(k) < 2**31 else -1
+        return xp.integers(floor, x), xp.numbers(k - floor, x)
     if not xp.is_array(k):
-        given = np.asarray(k)
-        if given.dtype.kind not in "iuf":
-            raise TypeError(f"k must be a real number or an array of them, got {k!r}")
-        floor = np.floor(given)
-        # An integer that no row holds stands for a budget out of range.
-        whole = np.where(np.isfinite(floor), np.clip(floor, -1, 2**31 - 1), -1)
-        part = np.where(np.isfinite(given), given - floor, np.nan)
-        return xp.integers(whole.astype(np.int64), x), xp.numbers(part, x)
+        given = real_numbers(k, "k")
+        floor = np.where(abs(given) < 2.0**31, np.floor(given), -1)
+        return xp.integers(floor.astype(np.int64), x), xp.numbers(given - floor, x)
     if not xp.is_real(k):
-        raise TypeError(f"k must hold real numbers, got {k.dtype}")
-    if not xp.is_floating(k):
-        whole = xp.replicate(k, x)
-        return whole, 0 * xp.astype(whole, x.dtype)
+        real_numbers(xp.to_numpy(k), "k")
     k = xp.replicate(k, x)
+    if not xp.is_floating(k):
+        return k, 0 * xp.astype(k, x.dtype)
     floor = xp.detach(xp.floor(k))
-    whole = xp.integers(xp.where(abs(floor) < 2.0**31, floor, -1), x)
-    return whole, xp.astype(k - floor, x.dtype)
+    floor = xp.where(abs(floor) < 2.0**31, floor, -1)
+    return xp.integers(floor, x), xp.astype(k - floor, x.dtype)
 
 
-def _temperature(xp: Any, temperature: Any, x: Any) -> Any:
+def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
     if xp.is_array(temperature):
+        if not xp.is_real(temperature):
+            real_numbers(xp.to_numpy(temperature), "temperature")
         return xp.astype(xp.replicate(temperature, x), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
-    value = np.asarray(temperature)
-    if value.dtype.kind not in "iuf":
-        raise TypeError(f"temperature must be a real number, got {temperature!r}")
-    if not np.all((value > 0) & (value < np.inf)):
-        raise ValueError(f"temperature must be finite and above 0, got {temperature}")
+    if np.ndim(temperature) == 0:
+        value = np.asarray(check_temperature(temperature))
+    else:
+        value = real_numbers(temperature, "temperature")
+        for bad in value[~((value > 0) & (value < np.inf))]:
+            check_temperature(bad)
     tiny = float(xp.finfo(x.dtype).tiny)
     if not np.all((value >= tiny) & (value <= 1 / tiny)):
         raise ValueError(
@@ -157,7 +177,7 @@ def _temperature(xp: Any, temperature: Any, x: Any) -> Any:
     return xp.numbers(value, x)
 
 
-def _fits(xp: Any, temperature: Any, x: Any) -> bool:
+def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
     """Whether a temperature is a number in the range of the scores' type."""
     if type(temperature) not in (int, float):
         return False
@@ -167,30 +187,7 @@ def _fits(xp: Any, temperature: Any, x: Any) -> bool:
     return tiny <= temperature <= 1 / tiny
 
 
-def _axes(axis: Any, ndim: int, name: str) -> tuple[int, ...]:
-    """The axes counted from the end, in ascending order."""
-    if type(axis) is int and -ndim <= axis < 0:  # most calls, quickly
-        return (axis,)
-    if ndim == 0:
-        raise ValueError(f"{name} must have at least one axis, got a scalar")
-    if axis is None:
-        return tuple(range(-ndim, 0))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
-    for i in given:
-        if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
-            raise TypeError(f"axis must be an integer, a tuple or None, got {axis!r}")
-        if not -ndim <= i < ndim:
-            raise ValueError(
-                f"axis must lie in [{-ndim}, {ndim - 1}] for {name} with {ndim} axes, "
-                f"got {i}"
-            )
-    axes = sorted({int(i) if i < 0 else int(i) - ndim for i in given})
-    if len(axes) != len(given) or not axes:
-        raise ValueError(f"axis must name different axes, at least one, got {axis!r}")
-    return tuple(axes)
-
-
-def _fit(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
+def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
     if tuple(array.shape) == shape:
         return array
     try:
@@ -201,24 +198,54 @@ def _fit(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def verify(xp: Any, x: Any, k: Budget, tau: Any, name: str = "x") -> bool:
+def verify(
+    xp: Adapter,
+    x: Any,
+    k: Budget | None,
+    tau: Any,
+    name: str = "x",
+    *,
+    finite: bool = False,
+    whole: bool = False,
+) -> bool:
     """Raise as the core does for values out of range; whether no row is special.
 
     A special row has an entry of -inf or scores whose difference overflows, or nothing
-    or everything to select.
+    or everything to select.  Rows without a budget need a finite entry if `finite` says
+    so, and a budget may have to be `whole`.
     """
+    if 0 in x.shape:
+        return False
     top, least = xp.max(x), xp.min(x)
-    if not bool((x < math.inf).all()):  # XLA's extremes of a long row leave NaN out
-        worst = xp.sum(xp.where(x < math.inf, 0 * x, x))  # nan, or +inf
-        raise ValueError(
-            f"{name} must be finite or -inf wherever it takes part, got {float(worst)}"
-        )
-    if not bool(((tau > 0) & (tau < math.inf)).all()):
-        raise ValueError("temperature must be finite and above 0")
-    if not bool(((k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)).all()):
-        raise ValueError(
-            "k must lie in [0, m], where m is the number of finite entries of "
-            f"{name} in the row"
-        )
-    inner = (k.without(0) > 0) & (k.rest > 0)
-    return bool(top - least < math.inf) and bool(inner.all())
+    fits = bool((x < math.inf).all())  # XLA's extremes of a long row leave NaN out
+    fits = fits and bool(((tau > 0) & (tau < math.inf)).all())
+    inner = True
+    if k is not None:
+        fits = fits and bool(((k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)).all())
+        fits = fits and not (whole and bool((k.part != 0).any()))
+        inner = fits and bool(((k.without(0) > 0) & (k.rest > 0)).all())
+    if finite:
+        fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
+    if not fits:
+        budget = None if k is None else _numbers(xp, k)
+        _raise(xp.to_numpy(x), xp.to_numpy(tau), budget, name, finite, whole)
+    return inner and bool(top - least < math.inf)
+
+
+def _numbers(xp: Adapter, k: Budget) -> Any:
+    """A budget as floats; its parts hold what an integer cannot."""
+    return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
+
+
+def _raise(x: Any, tau: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
+    """The error that the core raises for these values, of which one is out of range."""
+    for value in np.ravel(tau):
+        check_temperature(value)
+    count = count_finite(x.reshape(-1, x.shape[-1]), name)
+    if finite:
+        check_finite(count, name)
+    if k is not None:
+        k = np.broadcast_to(k, x.shape[:-1]).reshape(-1)
+        if whole:
+            check_whole(k)
+        check_budget(k, count, name)

@@ -27,6 +27,7 @@ from .._rows import (
     Budget,
     Rows,
     check_budget,
+    check_finite,
     check_temperature,
     count_finite,
     divide,
@@ -128,8 +129,7 @@ def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
                 return p.reshape(x.shape)
     flat = np.ascontiguousarray(x).reshape(-1, n)
     finite = count_finite(flat, "x")
-    if np.count_nonzero(finite) < finite.size:
-        check_budget(np.ones(finite.size), finite, "x")
+    check_finite(finite, "x")
     return entmax_shares(flat, b, tau)[0].reshape(x.shape)
 
 
@@ -142,7 +142,7 @@ def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
     b, tau = power
     if b == 1:
         w = p.sign()
-    elif last:
+    elif last and b < 1:
         w = p.sqrt() if b == 0.5 else p ** (1 - b)
     else:
         xp, on = namespace(p), p > 0

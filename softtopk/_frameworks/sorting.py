@@ -10,14 +10,15 @@ import math
 from typing import Any
 
 from ..curves import Curve, resolve
-from ..sorting import _check_places
-from .rows import Rows, as_rows
+from ..sorting import check_places
+from .contract import Adapter
+from .rows import Rows, as_rows, verify
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
 
 def soft_permutation(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     places: int | None = None,
     curve: str | Curve = "laplace",
@@ -51,7 +52,7 @@ def soft_permutation(
 
 
 def soft_sort(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     curve: str | Curve = "laplace",
     *,
@@ -85,7 +86,7 @@ def soft_sort(
 
 
 def soft_rank(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     curve: str | Curve = "laplace",
     *,
@@ -114,7 +115,7 @@ def soft_rank(
 
 
 def _nested(
-    xp: Any,
+    xp: Adapter,
     x: Any,
     places: int | None,
     curve: Any,
@@ -125,19 +126,21 @@ def _nested(
 ) -> tuple[Rows, Any, Any]:
     """The rows, their finite entries, and p(0), ..., p(K) as (..., K + 1, n)."""
     rows = as_rows(xp, x, 1, temperature, axis, where)
+    if xp.looks(rows.x, check):
+        verify(xp, xp.detach(rows.x), None, rows.tau)
     x, tau = rows.x, rows.tau
     count = xp.sum(xp.isfinite(x), axis=-1)[..., None]
-    steps = xp.places(_check_places(places, x.shape[-1]) + 1, x)
+    steps = xp.places(check_places(places, x.shape[-1]) + 1, x)
     whole = xp.integers(xp.minimum(steps, count), x)
     many = xp.broadcast_to(x[..., None, :], (*whole.shape, x.shape[-1]))
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, check, True)
+    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, False, True)
     return rows, count, p
 
 
-def _steps(xp: Any, p: Any) -> Any:
+def _steps(xp: Adapter, p: Any) -> Any:
     """What each place adds to the places before, without the negative rounding."""
     steps = p[..., 1:, :] - p[..., :-1, :]
     fixed = xp.detach(steps)

@@ -13,7 +13,8 @@ import math
 from typing import Any, NamedTuple
 
 from ..curves import SIGMOID
-from ..subset import _plan
+from ..subset import plan
+from .contract import Adapter
 from .rows import Rows
 from .selection import budget
 
@@ -32,9 +33,10 @@ class Tilted(NamedTuple):
     s: Any  # s, and s = a + tau t
     inner: Any  # rows of which some entries are to be selected, not all
     special: Any  # p of every other row
+    circle: Any  # pi, v, the weights w and zeta at every point, real and imaginary
 
 
-def tilted(xp: Any, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
+def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
     """The marginals of rows whose budgets are whole."""
     k = budget(x, whole, part)
     good = (tau > 0) & (tau < math.inf)
@@ -59,7 +61,7 @@ def tilted(xp: Any, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
     fixed_v = xp.detach(v)
     total = xp.sum(fixed_v, axis=-1)
     total = xp.where(inner, total, 0.25)
-    points, used = _plan(
+    points, used = plan(
         total,
         xp.sum(fixed_v * fixed_v, axis=-1),
         xp.astype(whole, x.dtype),
@@ -93,16 +95,38 @@ def tilted(xp: Any, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
     # Re w zeta, zeta = (u c / 2 + i sin t) / d
     real, imaginary = real[..., None], imaginary[..., None]
+    zeta = 0.5 * chord * side / d, sine / d
     drift = xp.sum((real * (0.5 * chord) * side - imaginary * sine) / d, axis=-2)
     p = xp.clip(pi + v * drift, 0, 1)
     outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + 0 * total, 0), math.nan)
     special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
     s = a + xp.detach(scale) * t
     p = xp.where(inner[..., None], p, special)
-    return Tilted(p, on, u, top, xp.log(mass / points), s, inner, special)
+    circle = pi, v, (real, imaginary), zeta
+    return Tilted(p, on, u, top, xp.log(mass / points), s, inner, special, circle)
 
 
-def partition(xp: Any, rows: Rows, law: Tilted) -> tuple[Any, Any]:
+def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Any:
+    r"""The probabilities of every pair of entries, (..., n, n).
+
+    With the points :math:`z_i=\pi_i+v_i\zeta_i` of the circle and their weights w,
+    :math:`P_{ij}=\sum_l\operatorname{Re}w_lz_iz_j
+    =p_i\pi_j+\pi_ip_j-\pi_i\pi_j+v_iv_j\sum_l\operatorname{Re}w_l\zeta_i\zeta_j`.
+    """
+    law = tilted(xp, x, whole, part, tau)
+    pi, v, (real, imaginary), (a, b) = law.circle
+    turned = xp.matrix_transpose(real * a - imaginary * b)
+    both = turned @ a - xp.matrix_transpose(real * b + imaginary * a) @ b
+    one, other = pi[..., :, None], pi[..., None, :]
+    p, q = law.p[..., :, None], law.p[..., None, :]
+    inner = law.inner[..., None, None]
+    found = p * other + one * q - one * other + v[..., :, None] * v[..., None, :] * both
+    found = xp.where(inner, xp.clip(found, 0, 1), p * q)
+    same = xp.places(x.shape[-1], x)
+    return xp.where(same[:, None] == same, p + 0 * q, found)
+
+
+def partition(xp: Adapter, rows: Rows, law: Tilted) -> tuple[Any, Any]:
     """tau log Z_k(x / tau), and its derivative by tau: the entropy."""
     tau, top = rows.tau, law.top
     k = budget(rows.x, rows.whole, rows.part)

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster, wait
 import softtopk as core
 import softtopk.dask as stk
 
-CURVES = ["exp", "laplace", "sigmoid", "clip", "triangular", core.curves.entmax(1.5)]
+CURVES = [*core.curves.NAMED, core.curves.entmax(1.5)]
 SCORES = int(float(os.environ.get("SOFTTOPK_DASK_SCORES", "2e8")))
 
 

@@ -168,13 +168,15 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         import jax, jax.numpy as jnp, numpy as np
         jax.config.update("jax_enable_x64", True)
         import softtopk.jax as stk
+        from softtopk._frameworks import jax as adapter
         from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
         assert len(jax.devices()) == 8
         mesh = Mesh(np.array(jax.devices()), "d")
         place = NamedSharding(mesh, P(None, "d"))
-        stk._LONG = 2000  # the last rows are longer: there one sum waits for another
-        stk._MANY = 2000  # and masked sums for a look whether any score is -inf
+        # The last rows are longer: there one sum waits for another, and masked sums for
+        # a look whether any score is -inf.
+        adapter._LONG = adapter._MANY = 2000
         other = "all-gather|all-to-all|collective-permute|collective-broadcast"
         for curve, n in (
             ("exp", 800), ("laplace", 800), ("sigmoid", 800), ("clip", 800),
@@ -220,7 +222,7 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
     run = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         env={
-            "PATH": "/usr/bin:/bin",
+            **os.environ,
             "XLA_FLAGS": os.environ.get("XLA_FLAGS", "")
             + " --xla_force_host_platform_device_count=8",
             "PYTHONPATH": str(core.__path__[0] + "/.."),

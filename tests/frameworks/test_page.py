@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "book" / "reference" / "frameworks.md").read_text()
+PAGE = (ROOT / "book" / "reference" / "frameworks.md").read_text(encoding="utf8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()
     if line.startswith("| ") and not line.startswith(("| operator", "| ---"))
 ]
 X = np.array([[1.3, 0.4, -0.2, -0.9, 0.75], [0.3, -1.4, 2.2, 0.1, -0.3]])
-WITHOUT_K = {"softmax", "sparsemax", "entmax", "soft_sort", "soft_rank"}
-WHOLE = {"grad_topk", "log_partition", "soft_permutation"}
+WITHOUT_K = {"softmax", "sparsemax", "entmax", "soft_sort", "soft_rank"} | {
+    "log_softmax",
+    "logsumexp",
+    "taylor_softmax",
+}
+WHOLE = {"grad_topk", "log_partition", "soft_permutation"} | {
+    "pair_marginals",
+    "sparse_softmax",
+}
 
 
 def operator(lib, name):

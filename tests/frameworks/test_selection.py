@@ -9,8 +9,9 @@ import pytest
 from mpmath import mp, mpf
 
 import softtopk as stk
+from softtopk.curves import NAMED
 
-CURVES = ["exp", "laplace", "sigmoid", "clip", "triangular", 1.25, 1.5, 2.0]
+CURVES = [*NAMED, 1.25, 1.5, 2.0]
 EPS = {np.float64: 2.0**-52, np.float32: 2.0**-23}
 
 

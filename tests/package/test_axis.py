@@ -202,3 +202,25 @@ def test_without_axes_each_entry_is_a_row(name):
     one_by_one = operator(X[..., None], **options, axis=-1)
     found = operator(X, **options, axis=())
     np.testing.assert_array_equal(found, one_by_one.reshape(found.shape))
+
+
+@every
+@pytest.mark.parametrize("given", [0.5, np.float32(0.5), np.array(0.5), np.array(1)])
+def test_a_scalar_gives_a_scalar(name, given):
+    """What NumPy's functions return: a scalar of the type of an array's results."""
+    operator, options = OPERATORS[name]
+    ones = {"k": 1, "alpha": 1.5, "target": 0}
+    options = {key: ones.get(key, value) for key, value in options.items()}
+    found, plain = operator(given, **options), operator(np.ravel(given), **options)
+    if name in MATRICES:
+        assert found.shape == (1, 1)
+    else:
+        assert type(found) is plain.dtype.type
+    if name not in VALUE_ONLY:
+        lin = stk.linearize(operator, given, **options)
+        assert type(lin.vjp(1.0)) is plain.dtype.type
+        assert name in MATRICES or type(lin.jvp(1.0)) is plain.dtype.type
+    k = {"k": np.array([1, 0.5])} if name in ("soft_topk", "threshold") else None
+    if k:
+        assert operator(given, **(options | k)).shape == (2,)
+        assert type(stk.linearize(operator, given, **k).vjp(1.0)) is plain.dtype.type

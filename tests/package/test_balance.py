@@ -14,8 +14,9 @@ from scipy.optimize import linprog
 
 import softtopk as stk
 from softtopk import balanced_topk
+from softtopk.curves import NAMED
 
-NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
+NAMES = tuple(NAMED)
 every = pytest.mark.parametrize("name", NAMES)
 smooth = pytest.mark.parametrize("name", ["exp", "laplace", "sigmoid"])
 TEMPERATURES = (1.0, 0.3, 0.1)

@@ -8,10 +8,18 @@ import pytest
 from mpmath import mp, mpf
 
 from softtopk import curves
-from softtopk.curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, entmax
+from softtopk.curves import (
+    CLIP,
+    EXP,
+    LAPLACE,
+    NAMED,
+    SIGMOID,
+    Curve,
+    entmax,
+)
 
 ALPHAS = (1.001, 1.05, 1.25, 1.5, 1.75, 2.0)
-CURVES = [EXP, LAPLACE, SIGMOID, CLIP, TRIANGULAR, *map(entmax, ALPHAS)]
+CURVES = [*NAMED.values(), *map(entmax, ALPHAS)]
 GRID = np.concatenate([np.linspace(-4, 4, 65), [-30.0, 30.0, -1e-9, 1e-9, -300.0]])
 EXTREME = np.array(
     [-np.inf, -1e308, -800.0, -5e-324, 0.0, 5e-324, 800.0, 1e308, np.inf]
@@ -272,3 +280,13 @@ def test_defaults_of_a_user_curve():
 def test_errors_name_the_argument(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_every_named_curve_is_documented_and_has_a_reference_and_a_colour():
+    from softtopk.figures import COLOURS
+
+    assert list(curves.NAMED) == [c.name for c in curves.NAMED.values()]
+    for name in curves.NAMED:
+        assert f"\n``{name}``" in curves.__doc__
+        assert name in oracle.CURVES
+        assert name in COLOURS

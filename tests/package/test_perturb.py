@@ -329,3 +329,10 @@ def test_what_is_not_a_distribution_is_an_error(cdf, quantile, density, message)
 def test_the_derivative_stands_a_denormal_temperature():
     rule = linearize(perturb_max, [3.0, 1.0, 0.0, 0.0], temperature=1e-310)
     assert not rule.jvp([1.0, 0.0, 0.0, 0.0]).any()
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
+def test_equal_scores_have_equal_probabilities(noise):
+    """To the bit: a matrix product may add up its last rows in another order."""
+    for n in range(2, 12):
+        assert np.ptp(perturb_max(np.zeros(n), noise)) == 0

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mpmath import mp, mpf
+from rows import long_double
 
 from softtopk import linearize
 from softtopk.subset import grad_topk, log_partition, pair_marginals
@@ -107,6 +108,7 @@ def test_products_with_the_jacobian_meet_their_bound(dtype):
     assert worst <= 4 * eps
 
 
+@long_double
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [1, 3, 100, 1199])
 def test_longer_rows_agree_with_the_positive_recursion(dtype, k):
@@ -117,6 +119,7 @@ def test_longer_rows_agree_with_the_positive_recursion(dtype, k):
         assert np.abs(grad_topk(x, k) - oracle.long_marginals(x, k)).max() <= 8 * eps
 
 
+@long_double
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "k"), [(6000, 1), (6000, 5990), (12000, 30)])
 def test_rows_solved_through_power_sums_agree_too(dtype, n, k):

@@ -1,0 +1,192 @@
+"""What an adapter offers: all that the operators, the search and the losses ask for.
+
+An adapter is a class whose members are called without an instance.  Arrays have the
+batch first and the entries of a row along the last axis: ``(..., n)``, and one number a
+row is ``(...)``.  They may be traced (under jit, vmap, or a compiler), so that no
+operator asks for a value, a truth value or a length that depends on values; it asks
+`looks` first, and only then may it call ``bool`` or `to_numpy`.  Beside these members
+the operators use of an array: arithmetic, comparison, ``~ & |``, indexing by ``...``,
+``None`` and slices, ``ndim``, ``shape``, ``dtype``, ``dtype.itemsize``, ``reshape``,
+``swapaxes``, ``sum``, ``all`` and ``any``.
+
+A toy adapter in `tests/frameworks/test_contract.py` has these members alone.
+
+`softtopk._namespace` finds the adapter of an array for the curves and the search, which
+take no adapter as an argument: `register` it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..curves import Curve, Entmax
+
+OPTIONAL = ("after", "either", "simplex")
+"""Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
+
+
+class Adapter(Protocol):
+    """One array library.  A member without a word of its own is that of NumPy."""
+
+    # Functions of every entry, differentiable where NumPy's are smooth.
+    arccos: Any
+    atan2: Any
+    """The angle of (y, x), as NumPy's arctan2."""
+    ceil: Any
+    clip: Any
+    """Between a least and a largest value, each a number, an array or None."""
+    cos: Any
+    exp: Any
+    expm1: Any
+    """Right near 0 when compiled, too."""
+    floor: Any
+    hypot: Any
+    isfinite: Any
+    log: Any
+    log1p: Any
+    """Right near 0 when compiled, too."""
+    maximum: Any
+    minimum: Any
+    remainder: Any
+    sigmoid: Any
+    sin: Any
+    sqrt: Any
+    where: Any
+    """One of the two values may be a number."""
+
+    # Reductions, along one axis; of all entries where `max` and `min` get no axis.
+    all: Any
+    argmax: Any
+    max: Any
+    min: Any
+    softmax: Any
+    sum: Any
+
+    # Shapes and types.
+    bool_: Any
+    """The type of truth values."""
+    broadcast_shapes: Any
+    broadcast_to: Any
+    finfo: Any
+    full_like: Any
+    linalg: Any
+    """With `solve`, which does not look at the matrix."""
+    matrix_transpose: Any
+    moveaxis: Any
+    ones_like: Any
+    reshape: Any
+    zeros_like: Any
+
+    def arange(self, start: int, stop: int, like: Any) -> Any:
+        """Whole numbers in the type and on the device of `like`."""
+
+    def eye(self, n: int, like: Any) -> Any:
+        """The identity, likewise."""
+
+    def places(self, n: int, like: Any) -> Any:
+        """0, ..., n - 1 as integers on the device of `like`."""
+
+    def integers(self, values: Any, like: Any) -> Any:
+        """A number or an array as integers on the device of `like`."""
+
+    def numbers(self, values: Any, like: Any) -> Any:
+        """A number or an array of any kind in the type and on the device of `like`."""
+
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        """An array of this library from one, or from what NumPy would take."""
+
+    def astype(self, x: Any, dtype: Any) -> Any:
+        """The array in another type, itself if it has that type."""
+
+    def replicate(self, value: Any, like: Any) -> Any:
+        """A number a row as every device needs it that holds a part of `like`."""
+
+    def floating(self, x: Any, name: str) -> tuple[Any, Any]:
+        """Scores in the type to calculate with, and the type of the results.
+
+        A TypeError names complex scores.
+        """
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array of this library, traced or not."""
+
+    def is_floating(self, x: Any) -> bool:
+        """Whether an array holds floats."""
+
+    def is_real(self, x: Any) -> bool:
+        """Whether an array holds integers or floats, and not truth values."""
+
+    def to_numpy(self, x: Any) -> Any:
+        """The values, of an array that may be looked at."""
+
+    def looks(self, x: Any, check: bool | None) -> bool:
+        """Whether the values of x may be looked at.
+
+        `check` is what the caller of an operator wants; None leaves it to the adapter,
+        and True is an error for an array that is traced.
+        """
+
+    def detach(self, x: Any) -> Any:
+        """The same values, constant under differentiation."""
+
+    def largest(self, x: Any, k: int) -> Any:
+        """The k-th largest entry of each row; k is at least 1."""
+
+    def ordered(self, x: Any, place: Any) -> Any:
+        """The same for one place a row, ``(...)`` integers."""
+
+    def loop(
+        self, going: Callable[..., Any], step: Callable[..., Any], state: Any
+    ) -> Any:
+        """The state, nested tuples of arrays, after as many steps as `going` asks for.
+
+        A step more than that leaves the state as it is.
+        """
+
+    def program(self, f: Callable[..., Any], *args: Any) -> Any:
+        """f of the adapter and these arrays, compiled as one where that is quicker."""
+
+    def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
+        """The value ``(...)`` with the derivatives that it is given.
+
+        `by` maps "x", "k" or "tau" to the input and the slope by it, which may be
+        differentiated again: ``(..., n)`` by x, ``(...)`` by the others.
+        """
+
+    def is_quick(self, x: Any, curve: Curve, check: bool | None) -> bool:
+        """Whether `select` takes a budget and a temperature that are Python's numbers.
+
+        Then it checks the values itself.
+        """
+
+    def select(
+        self,
+        curve: Curve,
+        x: Any,
+        whole: Any,
+        part: Any,
+        tau: Any,
+        check: bool | None,
+        shares: bool = False,
+    ) -> tuple[Any, Any, Any]:
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `selection.selected`.
+
+        Its derivatives are those of `selection.push` and `selection.pull`.  With
+        `shares` the anchors and the offsets need none.
+        """
+
+    def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        """Shares ``(..., m, n)`` with both budgets, m >= n: `balance.solved`.
+
+        Its derivatives are those of `balance.push` and `balance.pull`.
+        """
+
+    def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:
+        """The shares of entmax where `is_quick`."""
+
+    def after(self, value: Any, total: Any) -> Any:
+        """The value, calculated after the total: keeps a compiler from fusing both."""
+
+    def either(self, x: Any, plain: Any, masked: Any) -> Any:
+        """plain(x, top, least) where no entry is -inf, or masked(x), a slower way."""

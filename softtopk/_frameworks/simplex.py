@@ -1,0 +1,284 @@
+"""Softmax and its relatives over the namespace, as in `softtopk.simplex`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._rows import real_number, real_numbers
+from ..curves import CLIP, Entmax
+from ..simplex import check_order
+from .contract import Adapter
+from .operators import finite_rows, hard, truncated_rows
+from .rows import Rows, as_rows
+
+__all__ = [
+    "entmax",
+    "log_softmax",
+    "logsumexp",
+    "softmax",
+    "sparse_softmax",
+    "sparsemax",
+    "taylor_softmax",
+]
+
+_SPARSEMAX = Entmax(2.0)
+
+
+def softmax(
+    xp: Adapter,
+    x: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Softmax of x / temperature, which has masks here.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`; every row needs a finite entry.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    rows = finite_rows(xp, x, temperature, axis, where, check)
+    return rows.expand(xp, xp.softmax(logits(xp, rows.x, rows.tau)))
+
+
+def sparsemax(
+    xp: Adapter,
+    x: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Sparsemax, the point of the simplex nearest to x / temperature.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    return _simplex(xp, x, _SPARSEMAX, temperature, axis, where, check)
+
+
+def entmax(
+    xp: Adapter,
+    x: Any,
+    alpha: float = 1.5,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
+
+    Parameters
+    ----------
+    alpha : float
+        At least 1, one number.
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    if check_alpha(alpha) > 1:
+        curve = Entmax(float(alpha))
+        return _simplex(xp, x, curve, temperature, axis, where, check)
+    given = {"axis": axis, "where": where, "check": check}
+    return softmax(xp, x, temperature=temperature, **given)
+
+
+def log_softmax(
+    xp: Adapter,
+    x: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Logarithm of `softmax`, also where a share would underflow or round to 1.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        Of the shape and type of `x`; -inf for entries that take no part, which have
+        the derivative 0.
+    """
+    rows = finite_rows(xp, x, temperature, axis, where, check)
+    u, total = _log_total(xp, rows)
+    out = u == -math.inf
+    value = xp.where(out, 0, u) - total[..., None]
+    # A row without a finite entry is NaN as a whole.
+    rest = xp.where((total == total)[..., None], -math.inf, math.nan)
+    return rows.expand(xp, xp.where(out, rest, value))
+
+
+def logsumexp(
+    xp: Adapter,
+    x: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    r"""The smooth maximum :math:`\tau\log\sum_je^{x_j/\tau}`; its gradient is softmax.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    rows = finite_rows(xp, x, temperature, axis, where, check)
+    _, total = _log_total(xp, rows)
+    return rows.reduce(xp, xp.detach(xp.max(rows.x, axis=-1)) + rows.tau * total)
+
+
+def taylor_softmax(
+    xp: Adapter,
+    x: Any,
+    order: int = 2,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Softmax with a Taylor polynomial of even order in place of the exponential.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+    order : int
+        Even, from 2 to 100.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    order = check_order(order)
+    rows = finite_rows(xp, x, temperature, axis, where, check)
+    on = rows.x != -math.inf
+    y, tau = xp.where(on, rows.x, 0), rows.tau[..., None]
+    # The shares do not depend on the scale of f.  It is kept near 1: with y = x / M and
+    # r = tau / M, f_j = y^j s_j + j r / d f_{j-1} is j! r^j s_j times the polynomial of
+    # order j, and d = max(1, j r) keeps it bounded.
+    M = xp.detach(xp.maximum(xp.max(abs(y), axis=-1)[..., None], tau))
+    y, r = y / M, tau / M
+    f, power, scale = xp.ones_like(y), xp.ones_like(y), xp.ones_like(M)
+    for j in range(1, order + 1):
+        d = xp.clip(j * xp.detach(r), 1, None)
+        scale, power = scale / d, power * y
+        f = power * scale + (j * r / d) * f
+    f = xp.where(on, f, 0)
+    return rows.expand(xp, f / xp.sum(f, axis=-1)[..., None])
+
+
+def sparse_softmax(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Softmax over the k largest scores; the others get share 0.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `softmax`.
+    k : whole number or array of them
+        At least 1.  It has no derivative, nor has the choice of the k scores.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`.
+    """
+    rows = truncated_rows(xp, x, k, temperature, axis, where, check)
+    e = xp.detach(hard(xp, rows, k)) * xp.exp(logits(xp, rows.x, rows.tau))
+    return rows.expand(xp, e / xp.sum(e, axis=-1)[..., None])
+
+
+def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
+    """(x - max) / tau, and the logarithm of the sum of the exponentials of these.
+
+    The largest exponential is 1.  It is left out of the sum, whose other terms would
+    lose their digits beside it: log(1 + r) has them all.
+    """
+    u = logits(xp, rows.x, rows.tau)
+    e = xp.exp(u)
+    best = xp.places(u.shape[-1], u) == xp.argmax(xp.detach(rows.x))[..., None]
+    r = xp.sum(xp.where(best, e - 1, e), axis=-1)
+    finite = xp.max(rows.x, axis=-1) > -math.inf
+    return u, xp.where(finite, xp.log1p(r), math.nan)
+
+
+def check_alpha(alpha: Any) -> float:
+    """One order of entmax; an array of them has no rule of differentiation."""
+    values = real_numbers(alpha, "alpha")
+    if values.ndim:
+        raise TypeError(f"alpha must be one real number, got {alpha!r}")
+    return real_number(alpha, "alpha", least=1)
+
+
+def _simplex(
+    xp: Adapter,
+    x: Any,
+    curve: Entmax,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: bool | None,
+) -> Any:
+    """Entmax with alpha > 1."""
+    x = xp.asarray(x)
+    if xp.is_quick(x, curve, check):
+        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
+        if not xp.is_array(rows.tau):
+            return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
+    rows = finite_rows(xp, x, temperature, axis, where, check)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    p, _, _ = xp.select(CLIP if curve.b == 1 else curve, *at, False, True)
+    return rows.expand(xp, p)
+
+
+def logits(xp: Adapter, x: Any, tau: Any) -> Any:
+    """(x - max) / tau, whose derivative by tau exists next to -inf."""
+    top = xp.detach(xp.max(x, axis=-1))[..., None]
+    on = xp.isfinite(x)
+    z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
+    return xp.where(on, z, xp.where(x == -math.inf, x, math.nan))

@@ -1,0 +1,56 @@
+"""All that this package uses of PyTorch and PyTorch does not document.
+
+PyTorch has no public name for these questions. Each stands behind one function, and
+`tests/frameworks/test_torch_internals.py` asks each of them a question whose answer is
+known, so that a release of PyTorch that renames or changes one is found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree
+
+
+def transformed() -> bool:
+    """Whether a transform of torch.func (grad, jvp, vmap, ...) is running."""
+    return bool(torch._C._functorch.maybe_current_level())
+
+
+def forward_modes() -> int:
+    """How many transforms of forward mode are running inside one another."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    kinds = [level.key() for level in levels]
+    return kinds.count(torch._C._functorch.TransformType.Jvp)
+
+
+def in_dual_level() -> bool:
+    """Whether a context of forward mode, torch.autograd.forward_ad, is open."""
+    return forward_ad._current_level >= 0
+
+
+def is_batch_of_gradients(tensor: Any) -> bool:
+    """Whether a tensor is a batch that autograd makes for is_grads_batched."""
+    return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))
+
+
+def flatten(state: Any) -> tuple[list[Any], Any]:
+    """The leaves of nested tuples, and their form."""
+    return _pytree.tree_flatten(state)
+
+
+def unflatten(leaves: Any, form: Any) -> Any:
+    """Leaves in the nested tuples that they came from."""
+    return _pytree.tree_unflatten(leaves, form)
+
+
+def while_loop(
+    going: Callable[..., Any], step: Callable[..., Any], state: Any
+) -> tuple[Any, ...]:
+    """A loop that torch.compile keeps as one node of its graph."""
+    from torch._higher_order_ops import while_loop as loop
+
+    return loop(going, step, state)

@@ -1,0 +1,186 @@
+"""The same call on NumPy, PyTorch and JAX has the same outcome, on every operator."""
+
+import inspect
+import re
+import warnings
+
+import numpy as np
+import pytest
+from test_axis import OPERATORS
+
+import softtopk as stk
+from softtopk import losses
+
+X = np.random.default_rng(0).normal(size=(3, 2, 4))
+ONES = {"k": 1, "alpha": 1.5, "target": 0}
+
+
+MISSING = {"perturb_max"}  # on NumPy alone; the page on the frameworks says why
+COMMON = [name for name in OPERATORS if name not in MISSING]
+
+
+@pytest.mark.parametrize("name", sorted(MISSING))
+def test_what_is_missing_is_missing(lib, name):
+    assert not hasattr(lib.ops, name)
+
+
+def options_of(lib, name, **given):
+    options = {key: given.get(key, v) for key, v in OPERATORS[name][1].items()}
+    return {
+        key: lib.array(v) if isinstance(v, np.ndarray) else v
+        for key, v in options.items()
+    }
+
+
+@pytest.mark.parametrize("name", COMMON)
+@pytest.mark.parametrize("axis", [-1, 0, None, ()])
+def test_a_scalar_gives_a_scalar(lib, name, axis):
+    operator, options = getattr(lib.ops, name), options_of(lib, name, **ONES)
+    found = operator(lib.array(0.5), **options, axis=axis)
+    shape = (1, 1) if name in ("soft_permutation", "pair_marginals") else ()
+    assert found.shape == shape
+    expected = operator(lib.array([0.5]), **options)
+    np.testing.assert_array_equal(lib.numpy(found), lib.numpy(expected).reshape(shape))
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_without_axes_each_entry_is_a_row(lib, name):
+    options = options_of(lib, name, **(ONES | {"target": np.zeros(X.shape, int)}))
+    operator = getattr(lib.ops, name)
+    found = operator(lib.array(X), **options, axis=())
+    expected = lib.numpy(operator(lib.array(X[..., None]), **options))
+    np.testing.assert_array_equal(lib.numpy(found), expected.reshape(found.shape))
+
+
+# What each operator is called with, and every misuse and edge of each argument.  The
+# outcome on NumPy, a value or an error with its words, is that on every library.
+INF, NAN = np.inf, np.nan
+Y = np.array([[0.3, -1.2, 2.0, 0.7], [1.5, 0.1, -0.4, 0.2]])
+
+
+class Array:
+    """Values that each library is given as its own array."""
+
+    def __init__(self, values, dtype=None):
+        self.values = np.asarray(values, dtype)
+
+    def __repr__(self):
+        return f"Array({self.values.tolist()}, {self.values.dtype})"
+
+
+def with_entry(value):
+    y = Y.copy()
+    y[1, 2] = value
+    return Array(y)
+
+
+def masked(*rows):
+    mask = np.ones(Y.shape, bool)
+    mask[list(rows)] = False
+    return Array(mask)
+
+
+SCORES = [
+    *map(with_entry, [NAN, INF, -INF]),
+    Array([Y[0], np.full(4, -INF)]),
+    Array(np.empty((0, 4))),
+    Array(np.empty((2, 0))),
+    Array(Y + 1j),
+    Array([[3, 1, 2, 0], [0, 1, 5, 2]]),
+    Array([[True, False, True, True]] * 2),
+    Array(Y[:, :1]),
+    Array(np.zeros((2, 4))),
+]
+BAD_NUMBER = ["a", None, 1j, [[]]]
+ARGUMENTS = {
+    "x": SCORES,
+    "axis": [2, -3, 1.0, (1, 1), (0, -2), "a", True, (0, 1), None, 0],
+    "where": [
+        masked(),
+        masked(1),
+        Array(np.ones(Y.shape, int)),
+        Array(np.ones((3, 4), bool)),
+        Array([True, False, True, True]),
+    ],
+    "temperature": [0, -1.0, NAN, INF, 0.02, *BAD_NUMBER[:3]],
+    "k": [
+        *(NAN, INF, -INF, -1, -0.5, 0, 0.5, 2.5, 4, 4.5, 5, 1e30, "a", None, 1j, True),
+        *([1, 2], [1, NAN], [1, 5], [1, 2, 3], [[1], [2]], [1.5, 2]),
+        *map(Array, ([1, 2], [1, NAN], [1, 5], [1, 2, 3], [[1], [2]], 2.0, 2)),
+        Array([True, False]),
+        Array([1j, 2]),
+    ],
+    "alpha": [1, 1.0, 2.0, 3.0, 0.5, NAN, INF, "a", None, 1j, True],
+    "margin": [0, -1, NAN, INF, "a", None, 1j],
+    "target": [
+        *map(Array, ([0, 4], [-1, 0], [0, 1, 2], [0.0, 1.0], [True, False])),
+        *map(Array, (np.full(Y.shape, 0.25), np.full(Y.shape, 0.3))),
+        *map(Array, (Y, np.full(Y.shape, NAN), np.zeros((2, 3)), [[0, 1, 0, 0]] * 2)),
+    ],
+    "curve": ["clip", "nothing", 3, None],
+    "places": [1, 4, 0, 5, -1, 1.5, "a", True],
+    "order": [4, 3, 0, 2.0, 102, True, "a"],
+    "noise": ["uniform", "nothing", 3],
+    "rounds": [0, -1, 2.5, "a", NAN],
+    "columns": [[1, 1, 1, 1], [0.5, 0.5, 0.5, 0.5], [1, 1], NAN, "a", [2, -1, 0, 1]],
+    "axes": [(0,), (0, 0), 1, (0, 2), (1, 0)],
+}
+BASE = {
+    **{name: dict(options) for name, (_, options) in OPERATORS.items()},
+    "balanced_topk": {"k": 1, "temperature": 0.5},
+    "soft_permutation": {"places": 3},
+    "taylor_softmax": {"order": 2},
+}
+NAMES = {
+    "k": 2,
+    "alpha": 1.5,
+    "target": Array([0, 1]),
+    "curve": "laplace",
+    "temperature": 0.7,
+}
+
+
+def outcome(module, name, argument, value, array):
+    """What a call returns, or the type and the words of its error."""
+    operator = getattr(module, name)
+    taken = inspect.signature(operator).parameters
+    given = {key: NAMES.get(key, v) for key, v in BASE[name].items()}
+    first = next(iter(taken))
+    given[first] = Array(Y)
+    words = {"axis": "dim", "axes": "dims"} if "dim" in taken or "dims" in taken else {}
+    given[first if argument == "x" else words.get(argument, argument)] = value
+    for key, v in given.items():
+        given[key] = array(v.values) if isinstance(v, Array) else v
+    try:
+        found = operator(**given)
+    except (TypeError, ValueError) as error:
+        text = re.sub(r"\bdim(s?)\b", lambda m: "axes" if m[1] else "axis", str(error))
+        return type(error), text.replace("torch.", "").replace("tensor", "array")
+    return found
+
+
+def function_of(name):
+    return losses if hasattr(losses, name) else stk
+
+
+def calls():
+    """Each operator with each of its arguments; the first one is called x here."""
+    for name in BASE.keys() - MISSING:
+        taken = inspect.signature(getattr(function_of(name), name)).parameters
+        yield from ((name, key) for key in ARGUMENTS if key == "x" or key in taken)
+
+
+@pytest.mark.parametrize(("name", "argument"), sorted(calls()))
+def test_a_call_has_the_outcome_that_it_has_on_numpy(lib, name, argument):
+    for value in ARGUMENTS[argument]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            known = outcome(function_of(name), name, argument, value, np.asarray)
+            found = outcome(lib.ops, name, argument, value, lib.array)
+        told = f"{name}({argument}={value!r})"
+        if isinstance(known, tuple) or isinstance(found, tuple):
+            assert found == known, told
+        else:
+            assert found.shape == known.shape, told
+            tell = {"err_msg": told, "rtol": 2e-6, "atol": 2e-6}
+            np.testing.assert_allclose(lib.numpy(found), known, **tell)

@@ -1,0 +1,95 @@
+"""An adapter needs what the contract declares, and nothing else."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+
+import softtopk as stk
+from softtopk import _namespace
+from softtopk._frameworks import balance, losses, operators, simplex, sorting
+from softtopk._frameworks import jax as jax_adapter
+from softtopk._frameworks import torch as torch_adapter
+from softtopk._frameworks.contract import OPTIONAL, Adapter
+
+DECLARED = {
+    name
+    for name in {*Adapter.__annotations__, *vars(Adapter)}
+    if not name.startswith("_")
+}
+ADAPTERS = [torch_adapter.ADAPTER, jax_adapter.ADAPTER]
+X = np.random.default_rng(0).standard_normal((4, 6))
+TARGET = np.array([0, 5, 2, 3])
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda a: a.__name__)
+def test_an_adapter_has_the_members_of_the_contract_and_no_other(adapter):
+    members = {name for name in vars(adapter) if not name.startswith("_")}
+    assert DECLARED - members <= set(OPTIONAL)
+    assert members - DECLARED <= {"abs"}  # for the curves, as NumPy's
+
+
+@pytest.mark.parametrize("name", sorted(DECLARED & {*vars(Adapter)}))
+def test_a_member_with_arguments_is_documented(name):
+    assert inspect.getdoc(getattr(Adapter, name))
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """PyTorch's required members alone, and the search over sums in their words."""
+    real = torch_adapter.ADAPTER
+    members = {name: vars(real)[name] for name in DECLARED - set(OPTIONAL)}
+    toy = type("Toy", (), members)
+    libraries = [
+        (kind, toy if found is real else found) for kind, found in _namespace._LIBRARIES
+    ]
+    monkeypatch.setattr(_namespace, "_LIBRARIES", libraries)
+    return toy
+
+
+CALLS = {
+    "soft_topk": ((2.5,), {}),
+    "threshold": ((2.5, "clip"), {}),
+    "top_k": ((2,), {}),
+    "top_k_sum": (([1, 2, 3, 2.5],), {}),
+    "grad_topk": ((2,), {}),
+    "log_partition": ((2,), {}),
+    "pair_marginals": ((2,), {}),
+    "softmax": ((), {}),
+    "log_softmax": ((), {}),
+    "logsumexp": ((), {}),
+    "sparsemax": ((), {}),
+    "entmax": ((1.3,), {}),
+    "taylor_softmax": ((4,), {}),
+    "sparse_softmax": ((2,), {}),
+    "soft_permutation": ((3,), {}),
+    "soft_sort": (("sigmoid",), {}),
+    "soft_rank": ((), {}),
+    "balanced_topk": ((3,), {"temperature": 0.5}),
+    "cross_entropy": ((TARGET,), {}),
+    "am_softmax_loss": ((TARGET, 0.1), {}),
+    "sparse_softmax_loss": ((TARGET, 6), {}),
+    "entmax_loss": ((TARGET,), {}),
+    "sparsemax_loss": ((TARGET,), {}),
+    "potential": ((2, "triangular"), {}),
+    "top_k_loss": ((TARGET,), {}),
+    "stop_gradient_loss": ((TARGET,), {}),
+}
+PARTS = (operators, simplex, sorting, balance, losses)
+
+
+def test_the_calls_are_complete():
+    names = {name for part in PARTS for name in part.__all__}
+    assert {*CALLS} == names - {"top_k_st"}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_declared_members_are_enough(toy, name):
+    part = next(part for part in PARTS if name in part.__all__)
+    args, given = CALLS[name]
+    core = getattr(stk, name, None) or getattr(stk.losses, name)
+    own = [torch.tensor(v) if isinstance(v, np.ndarray) else v for v in args]
+    found = getattr(part, name)(toy, torch.tensor(X), *own, **given, check=False)
+    expected = core(X, *args, **given)
+    np.testing.assert_allclose(found.numpy(), expected, 1e-12, 1e-12)

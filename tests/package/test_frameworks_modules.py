@@ -1,0 +1,46 @@
+"""The modules that a tool writes for PyTorch and JAX are those that it would write."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import frameworks_modules as tool  # noqa: E402
+
+each = pytest.mark.parametrize("library", tool.ARRAYS)
+
+
+def source(library):
+    return (ROOT / "softtopk" / f"{library}.py").read_text()
+
+
+@each
+def test_a_module_is_current(library):
+    assert source(library) == tool.module(library), "run tools/frameworks_modules.py"
+
+
+@each
+def test_every_function_has_types_and_says_what_its_parameters_are(library):
+    functions = [
+        node
+        for node in ast.parse(source(library)).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    assert {f.name for f in functions} == {name for _, name, _ in tool.operators()}
+    for f in functions:
+        text = ast.get_docstring(f)
+        given = [*f.args.args, *f.args.kwonlyargs]
+        for argument in [*given, f]:
+            kind = argument.returns if argument is f else argument.annotation
+            assert kind is not None
+            assert "Any" not in ast.unparse(kind)
+        for argument in given:
+            assert argument.arg in text.split("Returns")[0], (f.name, argument.arg)
+        if f.args.kwarg:  # the other word for an axis
+            word = f.args.kwarg.arg
+            assert f"{word} :" not in text
+            assert f"`{word}`" not in text

@@ -1,0 +1,203 @@
+"""Write `softtopk/torch.py` and `softtopk/jax.py`: typed functions, one line each.
+
+What an operator does is written once, in `softtopk/_frameworks`, for any library.  An
+editor, `help` and mypy follow functions that stand in a file: so this tool writes them
+there, with the types and the words of each library.  It imports no framework.
+
+    python tools/frameworks_modules.py
+
+tests/package/test_frameworks_modules.py keeps the files current.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("operators", "simplex", "sorting", "balance", "losses")
+WORDS = {"axis": "dim", "axes": "dims"}
+"""The words of this package, and those of PyTorch's users."""
+
+HEADS = {
+    "torch": '''
+r"""The operators on PyTorch tensors, with derivatives by x, k and temperature.
+
+>>> import torch
+>>> import softtopk.torch as stk
+>>> x = torch.tensor([3.0, 1.0, 0.0, 0.0], requires_grad=True)
+>>> (stk.soft_topk(x, k=2) ** 2).sum().backward()
+>>> x.grad.shape
+torch.Size([4])
+
+Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
+``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
+taken too.  Eager tensors on the CPU are checked, as the core does it; compiled or on an
+accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
+"""
+''',
+    "jax": '''
+r"""The operators on JAX arrays, with derivatives of any order by x, k and temperature.
+
+>>> import jax
+>>> import softtopk.jax as stk
+>>> f = lambda x: (stk.soft_topk(x, 2) ** 2).sum()
+>>> jax.hessian(f)(jax.numpy.array([3.0, 1.0, 0.0, 0.0])).shape
+(4, 4)
+
+`jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while
+loop over sums along the axis, and scores divided over devices stay where they are.
+Outside of transformations values on the CPU are checked, as the core does it; within
+them a row out of range is NaN.  Nothing here has been run on an accelerator.
+"""
+''',
+}
+IMPORTS = {
+    "torch": """
+from torch import Tensor
+
+from . import curves as curves
+from ._frameworks import balance as _balance
+from ._frameworks import losses as _losses
+from ._frameworks import operators as _operators
+from ._frameworks import simplex as _simplex
+from ._frameworks import sorting as _sorting
+from ._frameworks.torch import ADAPTER as _XP
+from ._frameworks.torch_modules import (
+    Entmax,
+    GradTopK,
+    SoftTopK,
+    Sparsemax,
+    Threshold,
+    TopKST,
+)
+from ._frameworks.words import one_of as _one_of
+from .curves import Curve
+""",
+    "jax": """
+from jax import Array
+from jax.typing import ArrayLike
+
+from . import curves as curves
+from ._frameworks import balance as _balance
+from ._frameworks import losses as _losses
+from ._frameworks import operators as _operators
+from ._frameworks import simplex as _simplex
+from ._frameworks import sorting as _sorting
+from ._frameworks.jax import ADAPTER as _XP
+from .curves import Curve
+""",
+}
+ARRAYS = {"torch": "Tensor", "jax": "Array"}
+GIVEN = {"torch": "Tensor", "jax": "ArrayLike"}
+"""What is returned, and what is taken: JAX takes NumPy's arrays too."""
+
+CLASSES = {
+    "torch": ["Entmax", "GradTopK", "SoftTopK", "Sparsemax", "Threshold", "TopKST"],
+    "jax": [],
+}
+TYPES = {
+    "k": "Numbers",
+    "columns": "Numbers | None",
+    "temperature": "Numbers",
+    "alpha": "float",
+    "margin": "float",
+    "axis": "Axis",
+    "axes": "tuple[int, int]",
+    "curve": "str | Curve",
+    "check": "bool | None",
+    "places": "int | None",
+    "order": "int",
+    "rounds": "int",
+}
+
+
+def operators() -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """The part, the name and the body of every operator, by name."""
+    sys.path.insert(0, str(ROOT))
+    found = []
+    for part in PARTS:
+        module = importlib.import_module(f"softtopk._frameworks.{part}")
+        found += [(name, part, getattr(module, name)) for name in module.__all__]
+    for name, part, body in sorted(found, key=lambda item: item[0]):
+        yield part, name, body
+
+
+def function(library: str, part: str, name: str, body: Callable[..., Any]) -> str:
+    """The source of one operator in the words of one library."""
+    array, words = ARRAYS[library], WORDS if library == "torch" else {}
+    taken = GIVEN[library]
+    types = {"where": f"{taken} | None"} | TYPES
+    given, passed, alias, star = [], [], "", False
+    for p in list(inspect.signature(body).parameters.values())[1:]:
+        word = words.get(p.name, p.name)
+        if p.kind is p.KEYWORD_ONLY and not star:
+            given, star = [*given, "*"], True
+        default = "" if p.default is p.empty else f" = {p.default!r}"
+        default = default.replace("'", '"')
+        given.append(f"{word}: {types.get(p.name, taken)}{default}")
+        value = word
+        if word != p.name:
+            kind = types[p.name]
+            alias = f"**{p.name}: {kind}"
+            value = f'_one_of("{word}", {word}, {p.default!r}, "{p.name}", {p.name})'
+        passed.append(f"{p.name}={value}" if star else value)
+    text = inspect.getdoc(body) or ""
+    for axis, word in words.items():
+        if axis in inspect.signature(body).parameters:
+            for mark in ("{} :", "{}, where", "`{}`"):
+                text = text.replace(mark.format(axis), mark.format(word))
+    prefix = "r" if "\\" in text else ""
+    text = textwrap.indent(f'{prefix}"""{text}\n"""', "    ", str.strip)
+    if "\n" not in inspect.getdoc(body) or "":
+        text = text.replace("\n    " + '"""', '"""')
+    listed = ", ".join([*given, *([alias] if alias else [])])
+    call = f"_{part}.{name}(_XP, {', '.join(passed)})"
+    return (
+        f"def {name}({listed}) -> {array}:\n{text}\n"
+        f"    found: {array} = {call}\n    return found\n"
+    )
+
+
+def module(library: str) -> str:
+    """The source of one library's module, formatted."""
+    parts = list(operators())
+    numbers = f"float | Sequence[float] | NDArray[np.floating] | {GIVEN[library]}"
+    names = [*(name for _, name, _ in parts), *CLASSES[library]]
+    listing = "".join(f'    "{name}",\n' for name in sorted(names))
+    source = "\n".join(
+        [
+            "# Written by tools/frameworks_modules.py from softtopk/_frameworks.",
+            HEADS[library].strip(),
+            "\nfrom __future__ import annotations\n",
+            "from collections.abc import Sequence",
+            "from typing import TypeAlias\n",
+            "import numpy as np",
+            "from numpy.typing import NDArray",
+            IMPORTS[library].strip(),
+            f"\n__all__ = [\n{listing}]\n",
+            f"Numbers: TypeAlias = {numbers}",
+            '"""A number, or one a row."""\n',
+            "Axis: TypeAlias = int | tuple[int, ...] | None\n\n",
+            "\n\n".join(function(library, *part) for part in parts),
+        ]
+    )
+    for command in (["check", "--select", "I", "--fix-only", "-q"], ["format", "-q"]):
+        name = ["--stdin-filename", f"softtopk/{library}.py", "-"]
+        ruff = [sys.executable, "-m", "ruff", *command, *name]
+        source = subprocess.run(
+            ruff, input=source, capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
+    return re.sub(r"\n{4,}", "\n\n\n", source)
+
+
+if __name__ == "__main__":
+    for library in ARRAYS:
+        (ROOT / "softtopk" / f"{library}.py").write_text(module(library))
