@@ -5,6 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
+TESTS  ?= tests softtopk book
 
 # The frameworks and the packages that they are measured against have environments of
 # their own.  Where the index's torch brings CUDA, set TORCH_INDEX to the option of pip
@@ -14,9 +15,11 @@ JOBS   ?= 2
 # left out where that fails.
 FRAMEWORKS  := .venv-frameworks
 PEERS       := .venv-peers
+DIST        := .venv-dist
 PEERS_PYTHON ?= $(or $(shell PYENV_VERSION=3.12 python3.12 -c 'import sys; print(sys.executable)' \
   2>/dev/null),$(PYTHON))
 TORCH_INDEX ?=
+EXTRAS      ?= symbolic figures torch jax dask
 DATA        := islp==0.6.0
 COMPILED    := torchsort==0.1.10
 
@@ -31,8 +34,8 @@ export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env newest book live pdf site test frameworks lint browser bench bench-frameworks
-.PHONY: bench-scale peers refresh serve clean
+.PHONY: help env newest book live pdf site test frameworks proofs lint browser bench
+.PHONY: bench-frameworks bench-scale peers refresh dist serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -68,7 +71,7 @@ site: pdf ## the book as it is published: with the PDF beside the pages
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
-	  --nbval-cell-timeout=20 --ignore=book/training tests softtopk book
+	  --nbval-cell-timeout=20 --ignore=book/training $(TESTS)
 
 lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/ruff check .
@@ -89,9 +92,12 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Part that trains
 	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q \
 	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
-	  softtopk/torch.py softtopk/jax.py softtopk/dask.py
+	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
 	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training
+
+proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)
+	$(BIN)/python tools/proofs.py
 
 $(PEERS)/.installed: requirements-frameworks.txt benchmarks/requirements-peers.txt
 	@test -x $(PEERS)/bin/python || $(PEERS_PYTHON) -m venv $(PEERS)
@@ -119,8 +125,21 @@ refresh: $(STAMP) $(FRAMEWORKS)/.installed ## run every notebook again and store
 	$(BIN)/python tools/refresh.py
 	$(BIN)/python tools/draw.py --training
 
+$(DIST)/.installed: requirements-dist.txt
+	@test -x $(DIST)/bin/python || $(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# The wheel and the sdist each get a new environment with every extra of the package.
+# The sdist's wheel is the wheel, to the byte: the tests run against one of them.
+dist: $(DIST)/.installed ## build the sdist and the wheel into dist/, install and try each
+	$(DIST)/bin/python tools/dist.py build dist
+	TORCH_INDEX="$(TORCH_INDEX)" $(DIST)/bin/python tools/dist.py try dist/*.tar.gz $(EXTRAS)
+	TORCH_INDEX="$(TORCH_INDEX)" JOBS=$(JOBS) $(DIST)/bin/python tools/dist.py try --tests \
+	  dist/*.whl $(EXTRAS)
+
 serve: book ## read the book at http://localhost:8000
 	$(BIN)/python -m http.server --directory _build/html 8000
 
 clean: ## remove what was built (the environment stays)
-	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis softtopk.egg-info
+	rm -rf _build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis softtopk.egg-info

@@ -85,10 +85,12 @@ def run_faults(script: str) -> list[str]:
     faults = []
     for words in re.findall(r"^\s*make ([a-z ]+)$", script, re.MULTILINE):
         faults += [f"no make {word}" for word in words.split() if word not in TARGETS]
-    for path in re.findall(r"(?:^|[\s(])((?:tools|\.ci)/[\w./-]+)", script):
+    for python, path in re.findall(
+        r"(?:^|[\s(])(python )?((?:tools|\.ci)/[\w./-]+)", script
+    ):
         if not (ROOT / path).is_file():
             faults.append(f"no file {path}")
-        elif not (ROOT / path).stat().st_mode & 0o100:
+        elif not (python or (ROOT / path).stat().st_mode & 0o100):
             faults.append(f"{path} cannot be run")
     if "${{" in script:
         faults.append("an expression in a script: pass it through env")
@@ -100,26 +102,55 @@ def test_workflow_is_sound(path: Path) -> None:
     assert workflow_faults(load(path)) == []
 
 
-def test_there_is_a_check_and_a_weekly_run() -> None:
+def test_there_is_a_check_a_weekly_run_and_a_release() -> None:
     workflows = {path.stem: load(path) for path in WORKFLOWS}
-    assert {"push", "pull_request"} <= set(workflows["book"][True])
+    assert {"push", "pull_request"} <= set(workflows["check"][True])
     assert "schedule" in workflows["newest"][True]
+    assert workflows["release"][True]["push"] == {"tags": ["v*"]}
+    assert "workflow_dispatch" in workflows["release"][True]
+
+
+def test_actions_are_pinned_by_commit_and_a_bot_raises_them() -> None:
+    for path in WORKFLOWS:
+        for line in re.findall(r"uses: (.*)", path.read_text(encoding="utf8")):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)
+    (update,) = load(GITHUB / "dependabot.yml")["updates"]
+    assert update["package-ecosystem"] == "github-actions"
+
+
+def test_a_job_has_no_permission_that_it_does_not_name() -> None:
+    for path in WORKFLOWS:
+        workflow = load(path)
+        assert workflow["permissions"] == {}
+        for name, job in workflow["jobs"].items():
+            assert "permissions" in job, name
+            checkouts = [s for s in job["steps"] if "checkout@" in s.get("uses", "")]
+            for step in checkouts:
+                assert step["with"]["persist-credentials"] is False
+                assert job["permissions"]["contents"] == "read"
 
 
 def test_the_package_is_tried_on_all_that_it_promises() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    jobs = load(GITHUB / "workflows" / "newest.yml")["jobs"]
-    rows = rows_of(jobs["package"])
     prefix = "Programming Language :: Python :: 3."
     promised = {f"3.{c[len(prefix) :]}" for c in project["classifiers"] if prefix in c}
-    assert {row["python"] for row in rows} == promised
-    assert project["requires-python"] == f">={min(promised)}"
-    assert f"Python {min(promised)} to {max(promised)}" in README
-    # The oldest NumPy, on the oldest Python, which it still has a wheel for.
-    (oldest,) = [row for row in rows if "==" in row["numpy"]]
-    asked = oldest["numpy"].replace("==", ">=").removesuffix(".*")
-    assert oldest["python"] == min(promised) and asked in project["dependencies"]
-    assert f"NumPy {asked.removeprefix('numpy>=')} or newer" in README
+    least = min(promised)
+    assert project["requires-python"] == f">={least}"
+    assert f"Python {least} to {max(promised)}" in README
+    (numpy,) = project["dependencies"]
+    assert f"NumPy {numpy.removeprefix('numpy>=')} or newer" in README
+    # Every week, the newest releases on each Python, and the oldest on the oldest,
+    # which they still have a wheel for.
+    rows = rows_of(load(GITHUB / "workflows" / "newest.yml")["jobs"]["package"])
+    assert {r["python"] for r in rows if r["releases"] == "newest"} == promised
+    assert [r["python"] for r in rows if r["releases"] == "oldest"] == [least]
+    # A release on each Python and system, a change on the first and last Python.
+    tried = load(GITHUB / "workflows" / "release.yml")["jobs"]["wheel"]
+    checked = load(GITHUB / "workflows" / "check.yml")["jobs"]["package"]
+    for job, pythons in ((tried, promised), (checked, {least, max(promised)})):
+        found = {(r["system"].split("-")[0], r["python"]) for r in rows_of(job)}
+        systems = ("ubuntu", "macos", "windows")
+        assert found == {(s, python) for s in systems for python in pythons}
 
 
 def test_every_weekly_failure_is_told() -> None:
@@ -129,14 +160,38 @@ def test_every_weekly_failure_is_told() -> None:
     assert jobs["report"]["permissions"] == {"issues": "write"}
 
 
+def writers(workflow: dict[Any, Any]) -> dict[str, dict[str, str]]:
+    """The jobs that may change something outside of themselves."""
+    return {
+        name: job["permissions"]
+        for name, job in workflow["jobs"].items()
+        if "write" in job["permissions"].values()
+    }
+
+
 def test_only_main_is_published() -> None:
-    jobs = load(GITHUB / "workflows" / "book.yml")["jobs"]
-    writing = [
-        n for n, j in jobs.items() if "write" in j.get("permissions", {}).values()
-    ]
-    assert writing == ["publish"]
-    assert jobs["publish"]["needs"] == "check"
-    assert "refs/heads/main" in jobs["publish"]["if"]
+    workflow = load(GITHUB / "workflows" / "check.yml")
+    assert list(writers(workflow)) == ["publish"]
+    publish = workflow["jobs"]["publish"]
+    assert set(publish["needs"]) == set(workflow["jobs"]) - {"publish"}
+    assert "refs/heads/main" in publish["if"]
+
+
+def test_a_release_needs_a_tag_and_all_that_was_tried() -> None:
+    workflow = load(GITHUB / "workflows" / "release.yml")
+    jobs = workflow["jobs"]
+    assert writers(workflow) == {
+        "pypi": {"id-token": "write"},
+        "notes": {"contents": "write"},
+    }
+    for name in writers(workflow):
+        assert "github.event_name == 'push'" in jobs[name]["if"]
+        assert "github.ref_type == 'tag'" in jobs[name]["if"]
+        # What publishes runs no code of the checkout.
+        assert not any("checkout@" in s.get("uses", "") for s in jobs[name]["steps"])
+    assert set(jobs["pypi"]["needs"]) == set(jobs) - {"pypi", "notes"}
+    assert jobs["notes"]["needs"] == "pypi"
+    assert "secrets." not in str(workflow)
 
 
 def sound_workflow() -> dict[Any, Any]:
@@ -157,6 +212,8 @@ def test_workflow_check_passes_a_sound_one() -> None:
         {"uses": "actions/checkout@main"},
         {"run": "make nothing"},
         {"run": "tools/nothing.sh"},
+        {"run": "tools/dist.py build"},
+        {"run": "python tools/nothing.py build"},
         {"run": "README.md", "uses": "actions/checkout@v5"},
         {"run": "echo ${{ github.event.issue.title }}"},
         {"run": "echo $A", "env": {"A": "${{ steps.missing.outputs.a }}"}},
