@@ -170,12 +170,13 @@ def first_cell(repository: str, *extras: str) -> nbformat.NotebookNode:
 def hide(cell: nbformat.NotebookNode) -> None:
     """Hide the code that a page folds, under the same line."""
     what = kind(cell.metadata.get("tags", []))
-    if what not in ("claim", "check", "plot"):
+    if what not in ("claim", "check", "plot", "helpers"):
         return
     title = {
         "claim": f"✓ {', '.join(claimed(cell.source))} checked",
         "check": f"✓ checked: {announced(cell.source)}",
         "plot": "Plot code",
+        "helpers": "Helpers",
     }[what]
     cell.source = f"# @title {title}\n{cell.source}"
     cell.metadata["jupyter"] = {"source_hidden": True}

@@ -6,8 +6,9 @@ claim
     "✓ A66 checked", the verdict, and the first words of the claim.
 check
     "✓ checked:" and what the first line of the cell, a comment, says.
-plot, imports
-    "Plot code" and "Imports".
+plot, imports, helpers
+    "Plot code", "Imports" and "Helpers": functions that open cells call, each of which
+    the text names before the first call.
 
 A fold holds the code and its plain output. Figures and formulas that a cell shows stay
 in sight below it. The anchor ``check-A66`` is the fold itself: ``folds.js`` opens it to
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 ROOM = 96  # characters of a statement, about: a line on a wide screen
 PARTS = re.compile(r"(\$[^$]+\$|`[^`]+`)")
-NAMES = {"plot": "Plot code", "imports": "Imports"}
+NAMES = {"plot": "Plot code", "imports": "Imports", "helpers": "Helpers"}
 
 
 class fold(nodes.General, nodes.Element):  # noqa: N801

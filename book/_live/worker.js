@@ -35,7 +35,11 @@ async function module(name) {
   return import(URL.createObjectURL(code));
 }
 
+// The stages of the start, with the part of its time that has passed before each.
+const stage = (words, part) => postMessage({ kind: "stage", words, part });
+
 async function start() {
+  stage("Starting Python: compiling the interpreter", 0.05);
   const { loadPyodide } = await module("pyodide.mjs");
   const { default: createPyodideModule } = await module("pyodide.asm.mjs");
   const python = await loadPyodide({
@@ -45,13 +49,14 @@ async function start() {
     createPyodideModule,
     env: { HOME: "/home/pyodide", MPLBACKEND: "agg" },
   });
+  stage("Starting Python: unpacking the packages", 0.3);
   await python.loadPackage(["numpy", "sympy", "matplotlib"], {
     messageCallback: () => {},
     errorCallback: (message) => {
       throw new Error(message);
     },
   });
-  postMessage({ kind: "imports" });
+  stage("Starting Python: importing the packages", 0.6);
   for (const name of ["cells.py", "pretty.py"])
     python.FS.writeFile(`/home/pyodide/${name}`, await response(name).text());
   // Where a page in a folder of the book looks for what was measured.

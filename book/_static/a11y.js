@@ -21,6 +21,32 @@ for (const summary of all("details.hide > summary[aria-label]")) {
   summary.removeAttribute("aria-label");
 }
 
+// The list of pages stands before the text of every page. It is one stop of the Tab key,
+// at the current page; the arrow keys move in it, as in a menu.
+const contents = document.querySelector("nav.bd-docs-nav");
+if (contents) {
+  contents.setAttribute("aria-label", "Contents: move with the arrow keys");
+  const items = () =>
+    [...contents.querySelectorAll("a, summary")].filter((item) => item.checkVisibility());
+  const entries = contents.querySelectorAll("a, summary");
+  for (const item of entries) item.tabIndex = -1;
+  (contents.querySelector("li.current.active > a") ?? entries[0]).tabIndex = 0;
+  contents.addEventListener("keydown", (event) => {
+    const list = items();
+    const at = list.indexOf(document.activeElement);
+    const to = {
+      ArrowDown: list[at + 1],
+      ArrowUp: list[at - 1],
+      Home: list[0],
+      End: list.at(-1),
+    }[event.key];
+    if (at < 0 || !to) return;
+    event.preventDefault();
+    for (const item of entries) item.tabIndex = item === to ? 0 : -1;
+    to.focus();
+  });
+}
+
 // A box that scrolls sideways must be reachable by keyboard. Whether it scrolls depends
 // on its width, which changes with the window, the formulas and folded blocks.
 const BOXES =
@@ -39,6 +65,11 @@ function watchAll() {
 }
 addEventListener("live-output", watchAll); // a cell has run in the page
 addEventListener("load", () => {
+  // The links that name a heading's address, and the buttons that copy code, would be a
+  // third of a page's stops. Who uses the keyboard selects the text instead.
+  for (const extra of all(".bd-article :is(a.headerlink, button.copybtn)")) {
+    extra.tabIndex = -1;
+  }
   watchAll();
   window.MathJax?.startup?.promise?.then(watchAll);
 });

@@ -1,5 +1,6 @@
-// Filters the tables of claims by source, verdict, state and words. The filter stands
-// in the address, so a view can be shared; without this script all rows are shown.
+// Filters the tables of claims by source, section, verdict, state, proof and words. The
+// filter stands in the address, so a view can be shared; without this script all rows are
+// shown.
 "use strict";
 
 (() => {
@@ -13,8 +14,10 @@
       element,
       words: element.textContent.replace(/\\[()]/g, "").toLowerCase(),
       source: element.dataset.source,
+      section: element.dataset.section,
       verdict: element.dataset.verdict,
       state: element.dataset.state,
+      proof: element.dataset.proof,
       typeset: false,
     }));
   const sourceTitles = new Map(
@@ -36,7 +39,7 @@
   function choice(name, title, names = new Map()) {
     const select = document.createElement("select");
     select.add(new Option("all", ""));
-    for (const value of new Set(rows.map((row) => row[name])))
+    for (const value of new Set(rows.map((row) => row[name]).filter(Boolean)))
       select.add(new Option(names.get(value) ?? value, value));
     return field(name, title, select);
   }
@@ -46,8 +49,10 @@
   const fields = {
     words: field("words", "Words or id", words),
     source: choice("source", "Source", sourceTitles),
+    section: choice("section", "Section"),
     verdict: choice("verdict", "Verdict"),
     state: choice("state", "State"),
+    proof: choice("proof", "Proof"),
   };
   const reset = document.createElement("button");
   reset.type = "reset";
@@ -61,7 +66,7 @@
     let shown = 0;
     for (const row of rows) {
       const fits =
-        ["source", "verdict", "state"].every(
+        ["source", "section", "verdict", "state", "proof"].every(
           (name) => !fields[name].value || fields[name].value === row[name],
         ) && wanted.every((word) => row.words.includes(word));
       row.element.hidden = !fits;

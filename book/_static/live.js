@@ -81,7 +81,7 @@
   }
 
   function hear({ data }) {
-    if (data.kind === "imports") return panel.say("Importing the packages");
+    if (data.kind === "stage") return panel.say(data.words, data.part);
     const call = calls.get(data.id);
     if (data.kind === "output") return call.show(data.output);
     calls.delete(data.id);
@@ -95,7 +95,7 @@
     const now = round;
     const files = await allFiles();
     if (now !== round) throw new Stopped();
-    panel.say("Starting Python");
+    panel.say("Starting Python", 0);
     const code = await files.get("worker.js").text();
     const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
     worker = new Worker(address);
@@ -273,6 +273,11 @@
         button("Run", `Run ${this.name}`, () => this.run()),
       );
     }
+    // Whether the cell is a folded check or plot, on which no open cell depends.
+    get isAside() {
+      const folds = ["claim", "check", "plot"].map((kind) => `details.fold-${kind}`);
+      return Boolean(this.input.closest(folds.join(", ")));
+    }
     // What a check prints stays in its fold; a figure or a formula is for all to see.
     place(region) {
       const fold = this.input.closest("details.fold-claim, details.fold-check");
@@ -282,7 +287,7 @@
     run() {
       queue(async () => {
         await this.edit(false);
-        await runAll([...stale(this.number - 1), this], `${this.name} has run`);
+        await runAll([...stale(this.number - 1, this), this], `${this.name} has run`);
       });
     }
   }
@@ -352,9 +357,13 @@
   const follows = (first, second) =>
     first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
 
-  // The cells down to this one, from the first that is not up to date.
-  function stale(number) {
-    const above = cells.slice(0, number + 1);
+  // The cells down to this one, from the first that is not up to date. An open cell uses
+  // no name that a folded check or plot defines (a test of the book holds that), so those
+  // are left out unless the cell that is wanted is one of them.
+  function stale(number, wanted) {
+    const above = cells
+      .slice(0, number + 1)
+      .filter((cell) => wanted?.isAside || !cell.isAside);
     const first = above.findIndex((cell) => cell.ran !== cell.text);
     return first < 0 ? [] : above.slice(first);
   }
@@ -470,6 +479,9 @@
   }
 
   function reset() {
+    const edited = [...cells, ...trials].some((cell) => cell.edited);
+    if (edited && !confirm("Reset the page? Your changes to the code will be lost."))
+      return;
     stop();
     for (const cell of [...cells, ...trials]) cell.restore();
     panel.box.hidden = true;

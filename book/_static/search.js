@@ -17,7 +17,11 @@
   const patterns = splitQuery(query.toLowerCase())
     .filter((word) => !stopwords.includes(word))
     .map((word) => [word, stemmer.stemWord(word)].map(literal).join("|"))
-    .map((either) => new RegExp(`(?<![\\p{L}\\p{N}])(?:${either})`, "iu"));
+    // A Chinese word may stand anywhere in a sentence, a word of letters at its own start.
+    .map((either) =>
+      /^[\u4e00-\u9fff]/.test(either) ? either : `(?<![\\p{L}\\p{N}])(?:${either})`,
+    )
+    .map((pattern) => new RegExp(pattern, "iu"));
   const found = (text) => patterns.filter((pattern) => pattern.test(text));
 
   /* The words and formulas of a block, in order. */
@@ -147,6 +151,17 @@
     });
     return summary;
   };
+
+  // Sphinx marks the words in whatever page is opened next. They are meant for the page
+  // that is opened from a result, and for no other.
+  let opened = false;
+  addEventListener("click", (event) => {
+    opened ||= Boolean(event.target.closest("#search-results a"));
+  });
+  addEventListener("pagehide", () => {
+    if (!opened) localStorage.removeItem("sphinx_highlight_terms");
+    opened = false;
+  });
 
   // The chapter named by the words comes first, then one with a section on them, then one
   // whose title says little else. The weights exceed the 100 of an index entry.

@@ -275,13 +275,14 @@ def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
 def hidden_names(notebook: Notebook) -> list[str]:
     """No name that an open cell uses was last given its value by a folded one.
 
-    Imports are folded too, but they are no check: everybody expects their names.
+    Imports and helpers are folded too. A reader expects the names of imports, and
+    `untold_helpers` makes sure that the text introduces the helpers.
     """
     faults = []
     folded: dict[str, int] = {}
     for number, cell in enumerate(code_cells(notebook), 1):
         tree = plain_code(cell)
-        if cells.kind(tags(cell)) in (None, "imports"):
+        if cells.kind(tags(cell)) in (None, "imports", "helpers"):
             for name in sorted(used(tree) & set(folded)):
                 faults.append(f"cell {number}: {name} is of cell {folded[name]}")
             for name in defined(tree):
@@ -304,6 +305,37 @@ def untold(notebook: Notebook) -> list[str]:
     return faults
 
 
+def untold_helpers(notebook: Notebook) -> list[str]:
+    """The text names each folded helper before the first open cell that uses it.
+
+    What is folded as imports defines no function and no class.
+    """
+    faults = []
+    folded: set[str] = set()
+    named: set[str] = set()
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            named |= set(re.findall(r"`([A-Za-z_]\w*)", cell.source))
+            continue
+        tree = plain_code(cell)
+        kind = cells.kind(tags(cell))
+        if kind == "imports":
+            faults += [
+                f"{node.name} is defined among the imports"
+                for node in tree.body
+                if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            ]
+        elif kind == "helpers":
+            folded |= defined(tree)
+        elif kind is None:
+            faults += [
+                f"{name} is used before the text names it"
+                for name in sorted(used(tree) & folded - named)
+            ]
+            folded -= defined(tree)
+    return faults
+
+
 GUARDS = (
     not_executed,
     volatile,
@@ -312,6 +344,7 @@ GUARDS = (
     unsolved,
     hidden_names,
     untold,
+    untold_helpers,
 )
 
 
@@ -400,6 +433,12 @@ def sequence(*cells: tuple[str, str]) -> Notebook:
     return notebook
 
 
+def told(notebook: Notebook, text: str) -> Notebook:
+    """A notebook with a text before its second code cell."""
+    notebook.cells.insert(1, nbformat.v4.new_markdown_cell(text))
+    return notebook
+
+
 SECRET = ("check", "# It is one.\na = 1\nassert a == 1")
 WHOLE = {"figure": {"name": "fig-a", "caption": "A."}, "image": {"alt": "A curve."}}
 SPOILT = [
@@ -453,6 +492,10 @@ SPOILT = [
     (hidden_names, sequence(("", "a = 1"), ("check", "# b\na = 2"), ("", "a"))),
     (hidden_names, sequence(("claim-A1", "with b as a:\n    pass"), ("", "a"))),
     (untold, sequence(("check", "a = 1"))),
+    (untold_helpers, sequence(("imports", "import a\n\ndef f(): ..."))),
+    (untold_helpers, sequence(("imports", "class A: ..."))),
+    (untold_helpers, sequence(("helpers", "def f(): ..."), ("", "f()"))),
+    (untold_helpers, sequence(("helpers", "A = [1]"), ("", "A[0]"))),
     (untold, sequence(("hide-input", "a = 1"))),
 ]
 
@@ -472,6 +515,9 @@ def test_guard_allows_what_it_should() -> None:
         sequence(SECRET, ("", "a = 2\nb = a")),  # open here
         sequence(SECRET, ("plot", "b = a")),  # folded too
         sequence(("imports", "import a"), ("", "a.b")),
+        told(sequence(("helpers", "def f(): ..."), ("", "f()")), "`f(x)` is nothing."),
+        sequence(("helpers", "def f(): ..."), ("check", "# It runs.\nf()")),
+        sequence(("helpers", "def f(): ..."), ("", "def f(): ..."), ("", "f()")),
         sequence(SECRET, ("", "def f(a):\n    return a")),
         sequence(SECRET, ("", "[a for a in range(2)]")),
         sequence(("check", "# One.\nsum(a for a in [1])"), ("", "f(a)")),
@@ -479,6 +525,7 @@ def test_guard_allows_what_it_should() -> None:
     ):
         assert hidden_names(sound) == []
         assert untold(sound) == []
+        assert untold_helpers(sound) == []
     skipped = {"tags": ["nbval-skip"]}
     assert volatile(notebook_of("# Not compared: random\n1", metadata=skipped)) == []
 
@@ -840,5 +887,7 @@ def test_notebooks_are_run_with_a_time_limit() -> None:
 def test_every_notebook_is_run_once() -> None:
     """By ``make test``, or by ``make frameworks`` where it needs a framework."""
     recipe = (ROOT / "Makefile").read_text(encoding="utf8")
+    (tests,) = re.findall(r"(?m)^TESTS +\?= (.*)$", recipe)
+    recipe = recipe.replace("$(TESTS)", tests)
     targets = re.findall(r"--nbval-cell-timeout=\d+ (.*)", recipe)
     assert targets == ["--ignore=book/training tests softtopk book", "book/training"]

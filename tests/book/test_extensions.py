@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from bs4 import BeautifulSoup
@@ -14,6 +16,9 @@ from small_book import checking_notebook, run_sphinx
 EXTENSIONS = Path(__file__).resolve().parents[2] / "book" / "_extensions"
 sys.path.insert(0, str(EXTENSIONS))
 
+import indexing  # noqa: E402
+import parts  # noqa: E402
+from claims import sections  # noqa: E402
 from claims.ledger import read_ledger  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
@@ -272,6 +277,27 @@ def test_broken_ledger_is_refused(
         read_ledger(path)
 
 
+def test_one_defect_has_one_verdict(tmp_path: Path) -> None:
+    ledger = LEDGER.replace("verdict: holds", "verdict: holds\n    defect: no base")
+    path = tmp_path / "claims.yml"
+    path.write_text(ledger, encoding="utf8")
+    assert read_ledger(path).by_id["A1"].defect == "no base"
+    second = "verdict: refuted\n    defect: no base"
+    path.write_text(ledger.replace("verdict: refuted", second), encoding="utf8")
+    with pytest.raises(
+        ValueError, match=r"one defect, two verdicts \(no base\): A1 holds"
+    ):
+        read_ledger(path)
+
+
+def test_defects_are_listed_with_their_claims(tmp_path: Path) -> None:
+    ledger = LEDGER.replace("verdict: refuted", "verdict: refuted\n    defect: too $x$")
+    book = build(tmp_path, ledger, INDEX + "\n```{claim-defects}\n```\n")
+    assert book.warnings == ""
+    cells = [cell.text for cell in book.page("index").select("table.claim-defects td")]
+    assert cells == [r"too \(x\)", "refuted", "A2"]
+
+
 def test_ledger_page_follows_a_changed_chapter(tmp_path: Path) -> None:
     build(tmp_path)
     book = build(tmp_path, chapter="# New title\n\n{claim}`A2`\n")
@@ -323,6 +349,80 @@ def test_inventory_counts_paragraphs_and_misses_claims(
     ]
     missed = "A2: no paragraph of post, Part names it" in book.warnings
     assert missed == (named == "A1")
+
+
+SECTIONS = """documents: {copy: a copy}
+reasons: {notice: none}
+sections:
+  - source: post
+    section: The part (部分)
+    in: copy
+    paragraphs:
+      - {number: 1, says: A sum, claims: A1}
+  - source: post
+    section: Part
+    in: copy
+    paragraphs:
+      - {number: 1, says: A bound, claims: A2}
+  - source: post
+    section: End
+    in: copy
+    paragraphs:
+      - {number: 1, says: Thanks, none: notice}
+"""
+ONE = (
+    "```{post-section} post: The part (部分)\n```\n\n```{post-section} post: End\n```\n"
+)
+
+
+def with_sections(folder: Path, index: str) -> Book:
+    """A book with an inventory, and an index that names its sections."""
+    (folder / "source").mkdir()
+    (folder / "source" / "inventory.yml").write_text(SECTIONS, encoding="utf8")
+    return build(folder, index=f"{INDEX}\n{index}")
+
+
+def test_a_section_leads_to_its_chapters_and_back(tmp_path: Path) -> None:
+    book = with_sections(tmp_path, ONE)
+    assert book.warnings == ""
+    page = book.page("index")
+    line = page.select_one(".post-section")
+    assert line.text == (
+        "Treated in Chapter. 1 claim: 1 holds (see them in the ledger)."
+    )
+    links = [link["href"] for link in line.select("a")]
+    query = "source=post&section=The+part+%28%E9%83%A8%E5%88%86%29"
+    assert links == ["part/chapter.html", f"?{query}"]
+    assert "This section makes no mathematical claim." in page.text
+    row = page.select_one("tr#A1")
+    assert row["data-section"] == "The part (部分)"
+    assert "data-section" not in page.select_one("tr#N-1").attrs
+    (back,) = book.page("part/chapter").select(".chapter-sections a")
+    assert back["href"] == "../index.html#post-the-part"
+    assert back.select_one("[lang=zh-Hans]").text == "部分"
+    assert page.select_one("#post-the-part")
+
+
+def test_all_sections_of_a_source_are_listed(tmp_path: Path) -> None:
+    page = with_sections(tmp_path, "```{post-sections} post\n```\n").page("index")
+    items = page.select("ul.post-sections > li")
+    assert [item.strong.text for item in items] == ["The part (部分)", "Part"]
+    assert [item["id"] for item in items] == ["post-the-part", "post-part"]
+    assert items[0].select(".claim-list") == []  # everything in it holds
+    assert "3" in items[1].select_one(".claim-note").text
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("```{post-section} post: Nowhere\n```\n", "'post' has no section 'Nowhere'"),
+        ("```{post-sections} none\n```\n", "no section of 'none'"),
+    ],
+)
+def test_an_unknown_section_is_a_warning(
+    text: str, warning: str, tmp_path: Path
+) -> None:
+    assert warning in with_sections(tmp_path, text).warnings
 
 
 def test_build_is_reproducible(book: Book, tmp_path: Path) -> None:
@@ -453,3 +553,10 @@ def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
     (tmp_path / "index.md").write_text(pages["index"] + "\nMore.\n", encoding="utf8")
     run_sphinx(tmp_path, tmp_path / "html", settings)
     assert index_entries(tmp_path) == first
+
+
+@pytest.mark.parametrize("module", [indexing, parts, sections])
+def test_examples_hold(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted
+    assert not found.failed

@@ -71,6 +71,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     page, warnings = build(
         tmp_path_factory.mktemp("folds"),
         ("import numpy", ("imports",), []),
+        ("def f(): ...", ("helpers",), []),
         ("x = 1\nx", (), [printed("1")]),
         (two, ("claim-A1", "claim-A2"), [printed("✓ A1 checked\n✓ A2 checked\n")]),
         ("# Ties are `kept`.\nassert x", ("check",), [shown("text/latex", "$x^2$")]),
@@ -90,7 +91,7 @@ def line(fold: Tag) -> str:
 
 
 def test_an_open_cell_is_not_folded(page: BeautifulSoup) -> None:
-    assert len(page.select("details")) == 4
+    assert len(page.select("details")) == 5
     (cell,) = (c for c in page.select("div.cell") if "x = 1" in c.get_text())
     assert cell.find("details") is None
 
@@ -134,9 +135,10 @@ def test_what_is_to_be_seen_stays_in_sight(page: BeautifulSoup) -> None:
         assert fold.find_next_sibling(class_="cell_output").select_one(what)
 
 
-def test_plots_and_imports_have_a_name(page: BeautifulSoup) -> None:
+def test_plots_imports_and_helpers_have_a_name(page: BeautifulSoup) -> None:
     assert line(only(page, "plot")) == "Plot code"
     assert line(only(page, "imports")) == "Imports"
+    assert line(only(page, "helpers")) == "Helpers"
     assert page.select_one("details.hide") is None  # MyST-NB's own
 
 

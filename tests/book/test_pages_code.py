@@ -1,4 +1,4 @@
-"""The code and the table that the prose pages show: run, and held against the chapters.
+"""The code that the prose pages show: run, and held against the chapters.
 
 A block of Python runs where the libraries that it imports are installed: the operators
 on NumPy everywhere, those on PyTorch and JAX in the environment that holds them.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -92,32 +91,6 @@ def test_blocks_are_found_and_run() -> None:
     assert imports("import a.b\nimport c as d") == {"a.b", "c"}
     assert installed("import softtopk")
     assert not installed("import softtopk.torch, no_such_library")
-
-
-# --- The table -----------------------------------------------------------------------
-
-
-def rows(text: str) -> list[list[str]]:
-    """The rows of the Markdown table whose first header is "Operator"."""
-    table = re.search(r"(?m)^\| Operator .*\n(?:\|.*(?:\n|$))+", text)
-    assert table is not None
-    lines = table[0].strip().splitlines()
-    return [[c.strip() for c in line.strip("|").split("|")] for line in lines]
-
-
-def test_the_table_is_the_computed_one() -> None:
-    """`choosing` shows, of the table that `evidence` computes, what sums to k."""
-    text = (ROOT / "book/practice/evidence.ipynb").read_text(encoding="utf8")
-    outputs = [o for cell in json.loads(text)["cells"] for o in cell.get("outputs", [])]
-    tables = ["".join(o.get("data", {}).get("text/markdown", "")) for o in outputs]
-    computed = next(table for table in tables if "Real k" in table)
-    header, _, *facts = rows(computed)
-    assert header[1] == "Sum"
-    budgets = [fact[:1] + fact[2:] for fact in facts if fact[1] == "k"]
-    page = (ROOT / "book/practice/choosing.md").read_text(encoding="utf8")
-    shown = rows(page)
-    assert shown[0] == header[:1] + header[2:]
-    assert shown[2:] == budgets
 
 
 def test_the_explorer_opens_with_the_running_example() -> None:

@@ -94,7 +94,7 @@ def build(folder: Path, **settings: str) -> Site:
     (source / "part" / "chapter.md").write_text(CHAPTER)
     (source / "dot.png").write_bytes(DOT)
     common = {
-        "extensions": ["myst_nb", "sphinx.ext.githubpages", "publish"],
+        "extensions": ["myst_nb", "sphinx.ext.githubpages", "parts", "publish"],
         "html_title": "The book",
         "myst_enable_extensions": ["dollarmath"],
         "html_theme": "sphinx_book_theme",

@@ -294,6 +294,10 @@ def test_a_reader_changes_and_runs_cells(
         assert rest(page) == "Cell 2 has run"
         assert shown(page, "cell-2").endswith("42")
     with subtests.test("the page can be reset"):
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        press(page, "Reset the page")
+        assert page.get_by_role("textbox", name="Code of cell 2").is_visible()
+        page.once("dialog", lambda dialog: dialog.accept())
         press(page, "Reset the page")
         assert page.locator(".live-output, .live-editor").count() == 0
         assert not page.locator(".live-panel").is_visible()

@@ -51,12 +51,15 @@ FACTS = """() => {
   };
 }"""
 
-# What acts on a click but cannot take the focus, or would take it out of turn.
+# What acts on a click but cannot take the focus, or would take it out of turn. The
+# contents are one stop, in which the arrow keys move; and whoever uses the keyboard
+# selects code rather than press a button for each block of it.
 UNREACHABLE = """() => {
   const acts = "a[href], button, input, select, summary, [role=button], [role=slider]";
   return [...document.querySelectorAll(acts)]
     .filter((e) => e.checkVisibility() && !e.closest("[inert], [aria-hidden=true]"))
-    .filter((e) => e.tabIndex !== 0 && !e.matches("[type=hidden], .headerlink"))
+    .filter((e) => e.tabIndex !== 0 && !e.closest("nav.bd-docs-nav"))
+    .filter((e) => !e.matches("[type=hidden], .headerlink, .copybtn"))
     .map((e) => e.outerHTML.slice(0, 120));
 }"""
 
@@ -320,4 +323,45 @@ def test_a_link_shows_its_target(base: str, browser: Browser) -> None:
     )
     page.keyboard.press("Escape")
     assert preview.count() == 0
+    page.close()
+
+
+# The stops of the Tab key before the first paragraph of a page.
+STOPS = """() => {
+  const acts = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const stops = [...document.querySelectorAll(acts)].filter(
+    (e) => e.tabIndex === 0 && e.checkVisibility({ visibilityProperty: true }));
+  const first = document.querySelector("article p");
+  const before = (e) => first.compareDocumentPosition(e) & 2; // e precedes it
+  return stops.filter(before).length;
+}"""
+
+
+def test_the_text_is_a_few_stops_away(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/selection/problem.html")
+    settle(page)
+    page.wait_for_timeout(500)  # the boxes are watched when the formulas stand
+    before = page.evaluate(STOPS)
+    page.close()
+    assert before <= 12
+
+
+def test_the_arrow_keys_move_in_the_contents(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/selection/threshold.html")
+    settle(page)
+    contents = page.get_by_role("navigation", name="Contents")
+    contents.locator("[tabindex='0']").focus()
+    focused = "() => document.activeElement.textContent.trim()"
+    title = page.locator("article.bd-article h1").inner_text().split(". ", 1)[1]
+    assert page.evaluate(focused).endswith(title)
+    page.keyboard.press("ArrowDown")
+    assert "derivatives" not in page.evaluate(focused)
+    page.keyboard.press("Home")
+    assert page.evaluate(focused).startswith("Smooth top-k")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
+    assert contents.locator("[tabindex='0']").count() == 1
     page.close()

@@ -21,9 +21,16 @@ that checks it. This extension renders from there:
 ``{claim-counts}`` directive and role
     How many claims there are, by source and verdict; one number in running text.
 
+``{claim-defects}`` directive
+    The defects that several claims share. The ledger is refused if two claims with one
+    defect have different verdicts.
+
 ``{claim-inventory}`` directive
     How many paragraphs each source has, from ``inventory.yml`` beside the claims, and
     how many of them are in claims. A claim that no paragraph names is a warning.
+
+``{post-section}``, ``{post-sections}``
+    Where the sections of a source are treated and what was mended: see ``sections``.
 
 A code cell tagged ``claim-A45`` becomes the target ``check-A45``. Its call
 ``verify.claim("A45", "holds")`` must name the verdict that the file holds. An unknown
@@ -49,12 +56,19 @@ from .directives import (
     ClaimRole,
     CountRole,
     CountsDirective,
+    DefectsDirective,
     InventoryDirective,
     LedgerDirective,
     SourcesDirective,
 )
 from .domain import ClaimDomain, load
 from .output import add_nodes
+from .sections import (
+    PostSectionDirective,
+    PostSectionsDirective,
+    name_sections,
+    resolve,
+)
 
 
 def version(*files: Path) -> int:
@@ -71,13 +85,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("claim", ClaimDirective)
     app.add_directive("claim-ledger", LedgerDirective)
     app.add_directive("claim-counts", CountsDirective)
+    app.add_directive("claim-defects", DefectsDirective)
     app.add_directive("claim-inventory", InventoryDirective)
     app.add_directive("claim-sources", SourcesDirective)
+    app.add_directive("post-section", PostSectionDirective)
+    app.add_directive("post-sections", PostSectionsDirective)
     add_nodes(app)
     app.connect("builder-inited", load)
     app.connect("doctree-read", mark_checks)
+    app.connect("doctree-read", name_sections)
     app.connect("env-updated", rewrite_ledger)
     app.connect("doctree-resolved", name_readers)
+    app.connect("doctree-resolved", resolve)
     return {
         "env_version": version(*Path(__file__).parent.glob("*.py")),
         "parallel_read_safe": True,

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 
 TAG = "claim-"
-KINDS = ("check", "plot", "imports")  # tags of cells that a page folds, besides claims
+# Tags of the cells that a page folds, besides those that check a claim.
+KINDS = ("check", "plot", "imports", "helpers")
 
 
 def claimed(source: str) -> dict[str, str]:
@@ -48,7 +49,7 @@ def with_claims(tags: Iterable[str], source: str) -> list[str]:
 
 
 def kind(tags: Iterable[str]) -> str | None:
-    """Why a page folds a cell: ``claim``, ``check``, ``plot``, ``imports``; or None.
+    """Which kind of fold a cell is: ``claim`` or one of ``KINDS``; None if it is open.
 
     >>> kind(["check"]), kind(["claim-A45", "plot"]), kind(["nbval-skip"])
     ('check', 'claim', None)

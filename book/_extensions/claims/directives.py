@@ -15,8 +15,17 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from .domain import ClaimDomain, get_ledger
 from .inventory import faults, read_inventory
-from .ledger import KINDS, STATES, Claim, Ledger
-from .text import badge, quoted, row_link, source_link, statement_nodes, xref
+from .ledger import KINDS, STATES, Claim, Ledger, defects
+from .text import (
+    badge,
+    formal_badge,
+    quoted,
+    row_link,
+    source_link,
+    statement_nodes,
+    typeset,
+    xref,
+)
 
 logger = logging.getLogger(__name__)
 FEW = 3  # claims that a page lists without a fold
@@ -84,6 +93,8 @@ class ClaimDirective(_WithLedger, SphinxDirective):
         head += row_link(row)
         if row.check:
             head += [nodes.Text(" "), xref("check", row)]
+        if row.formal:
+            head += [nodes.Text(" "), formal_badge()]
         for link in head.findall(addnodes.pending_xref):
             self.set_source_info(link)
         item = nodes.list_item("", head, classes=[f"claim-item-{row.verdict}"])
@@ -111,6 +122,10 @@ class claim_readers(nodes.Inline, nodes.Element):  # noqa: N801
     """Stands for the chapters that cite a claim until all are read."""
 
 
+class formal_names(nodes.Inline, nodes.Element):  # noqa: N801
+    """Stands for links to the statements that a machine has checked of a claim."""
+
+
 class LedgerDirective(_WithLedger, SphinxDirective):
     """The table of all claims or of all results."""
 
@@ -136,7 +151,10 @@ class LedgerDirective(_WithLedger, SphinxDirective):
             "data-source-title": self.ledger.sources[row.source]["title"],
             "data-verdict": row.verdict,
             "data-state": row.state,
+            "data-proof": row.proof,
         }
+        if "url" in self.ledger.sources[row.source]:
+            data["data-section"] = row.section
         line = ledger_row("", ids=[row.id], data=data)
         here = nodes.reference("", row.id, refid=row.id, classes=["claim-id"])
         statement = statement_nodes(self.ledger, row, origin=True)
@@ -146,7 +164,10 @@ class LedgerDirective(_WithLedger, SphinxDirective):
         head = nodes.paragraph("", "", here, nodes.Text(" "), badge(row.verdict))
         line += ledger_cell("", head, role="rowheader")
         line += ledger_cell("", *statement, role="cell")
-        line += ledger_cell("", check, readers, role="cell")
+        cell = ledger_cell("", check, readers, role="cell")
+        if row.formal:
+            cell += formal_names("", names=row.formal_names)
+        line += cell
         return line
 
 
@@ -209,6 +230,36 @@ def _counts(title: str, rows: Iterable[Claim]) -> list[nodes.Node]:
     numbers = [tally[verdict] for verdict in KINDS["claims"]]
     numbers += [len(rows), sum(row.state == "checked" for row in rows)]
     return [nodes.Text(title), *(nodes.Text(str(number)) for number in numbers)]
+
+
+class DefectsDirective(_WithLedger, SphinxDirective):
+    """The defects that several claims share, each with its verdict and its claims."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        table = nodes.table(classes=["claim-defects"])
+        group = nodes.tgroup(cols=3)
+        table += group
+        group += [nodes.colspec(colwidth=width) for width in (5, 2, 5)]
+        heads = [nodes.Text(name) for name in ("Defect", "Verdict", "Claims")]
+        group += nodes.thead("", _count_row(list(heads)))
+        body = nodes.tbody()
+        group += body
+        for name, rows in defects(self.ledger.claims).items():
+            names = nodes.paragraph()
+            for place, row in enumerate(rows):
+                names += [nodes.Text(", ")] if place else []
+                link = nodes.inline(row.id, row.id, classes=["claim-id"])
+                names += xref("row", row, link)
+            for found in names.findall(addnodes.pending_xref):
+                self.set_source_info(found)
+            body += nodes.row(
+                "",
+                nodes.entry("", nodes.paragraph("", "", *typeset(name, self.ledger))),
+                nodes.entry("", nodes.paragraph("", "", badge(rows[0].verdict))),
+                nodes.entry("", names),
+            )
+        return [table]
 
 
 class InventoryDirective(_WithLedger, SphinxDirective):

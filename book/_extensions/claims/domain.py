@@ -35,8 +35,14 @@ class ClaimDomain(Domain):
     name = "claim"
     label = "Claim"
     object_types = {"row": ObjType("claim", "row")}  # noqa: RUF012
-    initial_data = {"rows": {}, "cited": {}, "checks": {}, "seen": None}  # noqa: RUF012
-    data_version = 1
+    initial_data = {  # noqa: RUF012
+        "rows": {},
+        "cited": {},
+        "checks": {},
+        "sections": {},
+        "seen": None,
+    }
+    data_version = 2
     dangling_warnings = {  # noqa: RUF012
         "row": "no page holds the row of claim %(target)s",
         "check": "the notebook named as check of claim %(target)s does not check it",
@@ -48,12 +54,12 @@ class ClaimDomain(Domain):
 
     def clear_doc(self, docname: str) -> None:
         """Forget what a document said."""
-        for table in ("rows", "cited", "checks"):
+        for table in ("rows", "cited", "checks", "sections"):
             self.data[table].pop(docname, None)
 
     def merge_domaindata(self, docnames: Iterable[str], otherdata: dict) -> None:
         """Take over what another process read."""
-        for table in ("rows", "cited", "checks"):
+        for table in ("rows", "cited", "checks", "sections"):
             for docname in docnames:
                 if docname in otherdata[table]:
                     self.data[table][docname] = otherdata[table][docname]

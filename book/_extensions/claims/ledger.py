@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,11 +28,23 @@ class Claim:
     verdict: str
     note: str = ""
     check: str = ""
+    formal: str = ""
+    defect: str = ""
 
     @property
     def state(self) -> str:
         """``checked`` when a notebook cell checks the claim."""
         return "checked" if self.check else "unchecked"
+
+    @property
+    def formal_names(self) -> list[str]:
+        """The statements of ``proofs/`` that a machine has checked of it."""
+        return self.formal.split()
+
+    @property
+    def proof(self) -> str:
+        """``machine-checked`` when ``proofs/`` states the claim."""
+        return "machine-checked" if self.formal else "in the book"
 
     @property
     def plain(self) -> str:
@@ -69,6 +81,15 @@ class Ledger:
         return f"{self.folder}/{row.check}" if self.folder else row.check
 
 
+def defects(rows: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """The claims that share a defect, by its name."""
+    found: dict[str, list[Claim]] = {}
+    for row in rows:
+        if row.defect:
+            found.setdefault(row.defect, []).append(row)
+    return found
+
+
 def read_ledger(path: Path, folder: str = "") -> Ledger:
     """Read ``claims.yml``; ``ValueError`` names the row that breaks its format."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -90,4 +111,8 @@ def read_ledger(path: Path, folder: str = "") -> Ledger:
             seen.add(row.id)
             items.append(row)
         rows[kind] = tuple(items)
+    for name, found in defects(rows["claims"]).items():
+        if len({row.verdict for row in found}) > 1:
+            verdicts = ", ".join(f"{row.id} {row.verdict}" for row in found)
+            raise ValueError(f"one defect, two verdicts ({name}): {verdicts}")
     return Ledger(folder=folder, sources=data["sources"], **rows)

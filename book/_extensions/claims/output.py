@@ -7,7 +7,13 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from .directives import claim_fold, ledger_cell, ledger_row, ledger_table
+from .directives import (
+    claim_fold,
+    formal_names,
+    ledger_cell,
+    ledger_row,
+    ledger_table,
+)
 from .ledger import KINDS
 
 HEADINGS = ("Claim", "Statement", "Check")
@@ -22,7 +28,8 @@ def _visit_fold(self: Any, node: claim_fold) -> None:
         for row in node["rows"]
     )
     found = all(row.verdict in KINDS["results"] for row in node["rows"])
-    name = "results" if found else "claims"
+    name = "result" if found else "claim"
+    name += "s" if len(node["rows"]) > 1 else ""
     self.body.append(
         f'<details class="claim-fold"><summary>{len(node["rows"])} {name}: '
         f"{marks}</summary>\n"
@@ -79,5 +86,6 @@ def add_nodes(app: Sphinx) -> None:
         (ledger_table, (_visit_table, _depart_table)),
         (ledger_row, (_visit_row, _depart_row)),
         (ledger_cell, (_visit_cell, _depart_cell)),
+        (formal_names, plain),
     ):
         app.add_node(node, html=html, latex=plain, text=plain)

@@ -48,6 +48,12 @@ def badge(verdict: str) -> nodes.inline:
     )
 
 
+def formal_badge() -> nodes.inline:
+    """The mark of what a machine has checked."""
+    words = "machine-checked"
+    return nodes.inline(words, words, classes=["claim-badge", "claim-badge-formal"])
+
+
 def row_link(row: Claim) -> addnodes.pending_xref:
     """A link to the row of a claim: its id and its verdict."""
     name = nodes.inline(row.id, row.id, classes=["claim-id"])
