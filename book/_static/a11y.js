@@ -72,4 +72,6 @@ addEventListener("load", () => {
   }
   watchAll();
   window.MathJax?.startup?.promise?.then(watchAll);
+  // A font that arrives late changes how wide a text is, but not the size of its box.
+  document.fonts.addEventListener("loadingdone", watchAll);
 });

@@ -287,7 +287,7 @@
     run() {
       queue(async () => {
         await this.edit(false);
-        await runAll([...stale(this.number - 1, this), this], `${this.name} has run`);
+        await runAll([...stale(this.number - 1, this.isAside), this], `${this.name} has run`);
       });
     }
   }
@@ -331,14 +331,14 @@
         panel.say(`${this.name} has run`, null);
       });
     }
-    async answer() {
-      await runAll(stale(this.above));
+    async answer(all = false) {
+      await runAll(stale(this.above, all));
       panel.say(`Running ${this.name}`);
       await execute(this, this.above);
     }
     check() {
       queue(async () => {
-        await this.answer();
+        await this.answer(true);
         const sources = this.solution.map((cell) => cell.text);
         const given = { sources, answer: this.text, number: this.number, above: this.number };
         panel.say(`Checking ${this.name}`);
@@ -357,21 +357,23 @@
   const follows = (first, second) =>
     first.compareDocumentPosition(second) & Node.DOCUMENT_POSITION_FOLLOWING;
 
-  // The cells down to this one, from the first that is not up to date. An open cell uses
-  // no name that a folded check or plot defines (a test of the book holds that), so those
-  // are left out unless the cell that is wanted is one of them.
-  function stale(number, wanted) {
-    const above = cells
-      .slice(0, number + 1)
-      .filter((cell) => wanted?.isAside || !cell.isAside);
+  // The cells down to this one, from the first that is not up to date: all of them, or
+  // without folded checks and plots. No open cell uses a name that those define (a test
+  // of the book holds that), but another check may, or the check of an exercise.
+  function stale(number, all) {
+    const above = cells.slice(0, number + 1).filter((cell) => all || !cell.isAside);
     const first = above.findIndex((cell) => cell.ran !== cell.text);
     return first < 0 ? [] : above.slice(first);
   }
 
-  async function execute(cell, above) {
+  // Run a cell on the names that the cells down to `number` have left. Those that were
+  // left out, or that ran before a cell above them ran again, have left nothing to use.
+  async function execute(cell, number) {
     cell.outputs.clear();
     for (const later of [cell, ...cells.slice(cell.number + 1)]) later.ran = null;
     const source = cell.text;
+    const current = (other) => other.number <= number && other.ran === other.text;
+    const above = cells.findLast(current)?.number ?? -1;
     const given = { source, number: cell.number, above };
     const { good } = await ask("run", given, (output) => cell.outputs.show(output));
     if (good) {

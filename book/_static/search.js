@@ -164,15 +164,20 @@
   });
 
   // The chapter named by the words comes first, then one with a section on them, then one
-  // whose title says little else. The weights exceed the 100 of an index entry.
+  // whose title, up to its colon, says little else. The weights exceed the 100 of an index
+  // entry. Of two chapters that are still equal the one with the lower number comes first,
+  // because the later one builds on it.
   const PAGE = 80;
   const SECTION = 40;
   const ALONE = 20;
+  const LATER = 0.05;
   const share = (text) => (patterns.length ? found(text).length / patterns.length : 0);
+  const bare = (title) => title.replace(/<[^>]*>[^<]*<[^>]*>/g, "").trim();
   const filled = (title) => {
-    const words = title.replace(/<[^>]*>[^<]*<[^>]*>/g, "").trim().split(/\s+/);
+    const words = bare(title).split(":")[0].split(/\s+/);
     return words.filter((word) => found(word).length).length / words.length;
   };
+  const number = (title) => parseInt(title.replace(/<[^>]*>/g, ""), 10) || 0;
 
   /* The titles of the sections of each page, and the terms that it explains. */
   let sections = null;
@@ -195,6 +200,7 @@
     const [chapter, section] = title.split(" > ");
     const best = (titles) => Math.max(0, ...titles.map((one) => share(`${chapter} ${one}`)));
     const below = anchor ? share(`${chapter} ${section ?? ""}`) : best(sectionsOf(page));
-    return score + PAGE * share(chapter) + SECTION * below + ALONE * filled(chapter);
+    const named = PAGE * share(chapter) + SECTION * below + ALONE * filled(chapter);
+    return score + named - LATER * number(chapter);
   };
 })();

@@ -259,6 +259,14 @@ def test_a_reader_changes_and_runs_cells(
         image = page.locator("#live-cell-3 img")
         assert image.evaluate("image => image.naturalWidth") > 200
         assert len(image.get_attribute("alt") or "") > 40
+    with subtests.test("a cell above that was left out leaves no old names"):
+        write(page, "Code of cell 2", "shares = [0.25 / 2]\nshares")
+        rest(page)
+        press(page, "Edit cell 5")
+        write(page, "Code of cell 5", "shares")
+        assert rest(page) == "Cell 5 has run"
+        assert "[0.125]" in shown(page, "cell-5")
+        press(page, "Undo the changes of cell 5")
     with subtests.test("an error says where it is"):
         write(page, "Code of cell 2", "shares = 1\nshares / 0")
         assert rest(page).startswith(

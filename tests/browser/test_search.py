@@ -76,7 +76,7 @@ def said(tab: Page, title: str) -> str:
     return item.locator(".context").inner_text()
 
 
-WORDS = ["cocoercivity", "threshold", "entropy"]
+WORDS = ["cocoercivity", "threshold", "entropy", "hypergeometric"]
 
 
 @pytest.mark.parametrize("results", WORDS, indirect=True)
@@ -88,3 +88,92 @@ def test_results_are_whole_words_and_set_formulas(results: Page) -> None:
     results.evaluate(AXE)
     assert results.evaluate(AXE_RUN) == []
     assert results.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+SMOOTHNESS = "Smoothness and sparsity: Lipschitz constants and exact zeros"
+
+
+@pytest.mark.parametrize("results", ["cocoercivity"], indirect=True)
+def test_a_theorem_is_named_and_stated(results: Page) -> None:
+    theorem = said(results, f"{SMOOTHNESS} > Cocoercivity")
+    assert re.match(r"Theorem \d+\.1 \(Cocoercivity\) If", theorem)
+    assert "Lipschitz at once" in said(results, "Glossary > cocoercivity")
+    section = re.compile(r"^[\d.]+ Lipschitz constants$")
+    results.locator(".search-place", has_text=section).click()
+    results.wait_for_url("**/smoothness.html#lipschitz-constants")
+    assert results.locator("section#lipschitz-constants").count() == 1
+
+
+# Porter's stem of it, "entropi", is in no text.
+@pytest.mark.parametrize("results", ["entropy"], indirect=True)
+def test_a_word_is_found_by_itself_and_not_its_stem(results: Page) -> None:
+    title = "Softmax: from scores to probabilities"
+    assert "entropy" in said(results, title).lower()
+
+
+THRESHOLD = "The threshold construction: a smooth top-k from any curve"
+
+
+@pytest.mark.parametrize("results", ["threshold"], indirect=True)
+def test_a_page_on_the_words_comes_first(results: Page) -> None:
+    found = titles(results)
+    assert found[0] == THRESHOLD
+    assert found[1] == "Finding the threshold"  # it builds on the first one
+    assert said(results, THRESHOLD).startswith("The hard top-")
+
+
+@pytest.mark.parametrize("results", ["sigmoid newton"], indirect=True)
+def test_the_word_that_the_title_lacks_decides(results: Page) -> None:
+    title = "Derivatives of a threshold operator"
+    assert "newton" in said(results, title).lower()
+
+
+@pytest.mark.parametrize("results", ["linspace"], indirect=True)
+def test_code_is_shown_where_no_prose_has_the_word(results: Page) -> None:
+    assert "np.linspace(" in said(results, THRESHOLD)
+    assert results.locator("#search-results .context > code").count() > 0
+
+
+SPARSEMAX = "Sparsemax: probabilities that can be exactly zero"
+FIRST = [
+    ("sparsemax", SPARSEMAX),
+    ("sparsemax jacobian", SPARSEMAX),
+    ("jacobian sparsemax", SPARSEMAX),
+    (
+        "straight through",
+        "In your training loop: temperature, hard forward pass, masks, precision",
+    ),
+    (
+        "sigmoid newton",
+        "The sigmoid curve: a smooth top-k by bisection and Newton’s method",
+    ),
+    (
+        "laplace gradient",
+        "The Laplace curve: a closed form and a continuous derivative",
+    ),
+    ("pytorch", "PyTorch, JAX and Dask"),
+    ("mixture of experts", "Training the router of a mixture of experts"),
+]
+
+
+@pytest.mark.parametrize(
+    ("results", "title"), FIRST, indirect=["results"], ids=[words for words, _ in FIRST]
+)
+def test_the_chapter_named_by_the_words_comes_first(results: Page, title: str) -> None:
+    assert titles(results)[0] == title
+
+
+def test_the_marks_of_a_search_stay_on_the_page_that_it_opened(
+    base: str, browser: Browser
+) -> None:
+    tab = browser.new_page()
+    tab.goto(f"{base}search.html?q=cocoercivity")
+    tab.locator("#search-results li a").first.click()
+    tab.wait_for_load_state()
+    tab.locator(".highlighted").first.wait_for()
+    tab.goto(f"{base}search.html?q=cocoercivity")
+    tab.wait_for_selector("#search-results li a")
+    tab.goto(f"{base}book/selection/smoothness.html")
+    tab.wait_for_load_state("networkidle")
+    assert tab.locator(".highlighted").count() == 0
+    tab.close()
