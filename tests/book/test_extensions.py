@@ -18,6 +18,8 @@ sys.path.insert(0, str(EXTENSIONS))
 
 import indexing  # noqa: E402
 import parts  # noqa: E402
+import signatures  # noqa: E402
+import sources  # noqa: E402
 from claims import sections  # noqa: E402
 from claims.ledger import read_ledger  # noqa: E402
 
@@ -555,7 +557,7 @@ def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
     assert index_entries(tmp_path) == first
 
 
-@pytest.mark.parametrize("module", [indexing, parts, sections])
+@pytest.mark.parametrize("module", [indexing, parts, sections, signatures, sources])
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted
