@@ -16,6 +16,7 @@ from small_book import checking_notebook, run_sphinx
 EXTENSIONS = Path(__file__).resolve().parents[2] / "book" / "_extensions"
 sys.path.insert(0, str(EXTENSIONS))
 
+import apilinks  # noqa: E402
 import indexing  # noqa: E402
 import parts  # noqa: E402
 import signatures  # noqa: E402
@@ -557,7 +558,30 @@ def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
     assert index_entries(tmp_path) == first
 
 
-@pytest.mark.parametrize("module", [indexing, parts, sections, signatures, sources])
+def test_the_first_mention_of_a_function_is_a_link(tmp_path: Path) -> None:
+    pages = {
+        "index": "# Book\n\n```{toctree}\napi\ntext\n```\n",
+        "api": "# `f`\n\n```{eval-rst}\n.. py:function:: softtopk.f(x)\n"
+        ".. py:function:: softtopk.g(x)\n```\n",
+        "text": "# The function `f`\n\nCall `stk.f(x)`, then `f`, then `other`.\n\n"
+        "{py:func}`softtopk.g` is `g`.\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf8")
+    settings = {"extensions": ["myst_nb", "apilinks"]}
+    assert run_sphinx(tmp_path, tmp_path / "html", settings) == ""
+    html = (tmp_path / "html" / "text.html").read_text("utf8")
+    page = BeautifulSoup(html, "html.parser")
+    links = page.select('[role="main"] a[href^="api.html#"]')
+    assert [(link.get_text(), link["href"]) for link in links] == [
+        ("stk.f(x)", "api.html#softtopk.f"),
+        ("softtopk.g()", "api.html#softtopk.g"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "module", [apilinks, indexing, parts, sections, signatures, sources]
+)
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted
