@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .._rows import real_number, real_numbers
 from ..curves import CLIP, Entmax
-from ..simplex import check_order
 from .contract import Adapter
 from .operators import finite_rows, hard, truncated_rows
 from .rows import Rows, as_rows
@@ -22,6 +23,7 @@ __all__ = [
     "taylor_softmax",
 ]
 
+_MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
 _SPARSEMAX = Entmax(2.0)
 
 
@@ -282,3 +284,14 @@ def logits(xp: Adapter, x: Any, tau: Any) -> Any:
     on = xp.isfinite(x)
     z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
     return xp.where(on, z, xp.where(x == -math.inf, x, math.nan))
+
+
+def check_order(order: int) -> int:
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
+        raise TypeError(f"order must be an integer, got {order!r}")
+    if order % 2 or not 2 <= order <= _MAX_ORDER:
+        raise ValueError(
+            f"order must be even and lie in [2, {_MAX_ORDER}] (a Taylor polynomial of "
+            f"odd order has a root), got {order}"
+        )
+    return int(order)

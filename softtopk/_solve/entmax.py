@@ -384,3 +384,36 @@ def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
         e *= weight
     e /= e.sum(axis=-1, keepdims=True)
     return e
+
+
+def log_shares(
+    x: Array, tau: float, weight: Array | None = None
+) -> tuple[Array, Array]:
+    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's weighted sum.
+
+    Parameters
+    ----------
+    x : (R, n) array
+        Every row has a finite entry.
+    tau : float
+    weight : (R, n) array, optional
+        Sums to at least 1 in every row.
+
+    Returns
+    -------
+    log_p : (R, n) array
+        At most 0.
+    total : (R,) array
+        At least 0, with full relative accuracy.
+    """
+    d = below_top(x, tau)
+    e = np.exp(d)
+    if weight is not None:
+        e *= weight
+    # S = 1 + rest: the largest term would swallow the digits of the others.
+    place = x.argmax(axis=-1)[:, None]
+    largest = np.take_along_axis(e, place, axis=-1)
+    np.put_along_axis(e, place, largest - 1, axis=-1)
+    total = np.log1p(np.maximum(e.sum(axis=-1), 0))
+    d -= total[:, None]
+    return d, total
