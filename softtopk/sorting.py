@@ -99,8 +99,8 @@ def soft_permutation(
     >>> stk.soft_permutation([1.0, 3.0, 0.0], 1, "clip").tolist()
     [[0.0, 1.0, 0.0]]
     """
-    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
-    P = call.run(shared.soft_permutation, x, places, curve, **given)
+    call, given = Call(), (temperature, axis, where, None)
+    P = _steps(call.run(shared.nested, x, places, curve, *given)[2])
     value = P.reshape(*call.given.batch, *P.shape[1:])
 
     def derivative() -> Linearization:
@@ -169,8 +169,8 @@ def soft_sort(
     >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).tolist()
     [3.0, 1.0, 0.0]
     """
-    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
-    rows, _, p = call.run(shared.nested, x, None, curve, **given, check=None)
+    call, given = Call(), (temperature, axis, where, None)
+    rows, _, p = call.run(shared.nested, x, None, curve, *given)
     P, scores = _steps(p), rows.x
     half = np.where(scores > -np.inf, scores, 0) / 2
     ordered = np.sort(scores, axis=-1)[:, ::-1]

@@ -163,18 +163,11 @@ class Adapter(Protocol):
         Then it checks the values itself.
         """
 
-    def rows(
-        self,
-        x: Any,
-        k: Any,
-        temperature: Any,
-        axis: Any,
-        where: Any,
-        name: str,
-        whole: bool,
-        finite: bool,
-    ) -> Any:
-        """Rows whose values have been checked, in place of `operators.checked`."""
+    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
+        """Rows whose values have been checked, in place of `operators.checked`.
+
+        `how` holds `axis`, `where`, `name` and `integer_k` of the core's `as_rows`.
+        """
 
     def select(
         self,

@@ -1,7 +1,7 @@
-"""The losses over the namespace: a value, and the derivatives that it is given.
+"""The losses on every array library: a value, with derivatives that are attached to it.
 
 The gradient of every loss is shares minus target, and the shares have derivatives of
-any order; so a loss needs no differentiation of its own, and none happens.
+any order.  So no library differentiates through the sums of a loss.
 """
 
 from __future__ import annotations

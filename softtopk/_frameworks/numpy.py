@@ -19,6 +19,7 @@ from .._solve import Solution, solve
 from .._solve.entmax import entmax_shares, log_shares
 from .._solve.root import ends
 from ..curves import CLIP, EXP, Curve, Entmax
+from .balance import on_matrix
 
 
 class NumPy:
@@ -61,6 +62,8 @@ class NumPy:
     @staticmethod
     def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
         """A copy, in a fraction of the time that NumPy takes for a view."""
+        if x.ndim > len(shape):
+            raise ValueError("more axes than the shape has")
         out = np.empty(shape, x.dtype)
         out[...] = x
         return out
@@ -159,6 +162,11 @@ class Rows(NamedTuple):
     def axes(self) -> tuple[int, ...]:
         """The axes, counted from the end."""
         return self.given.axes
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return tuple(self.given.shape[axis] for axis in self.given.axes)
 
     @property
     def dtype(self) -> Any:
@@ -266,6 +274,7 @@ class Call(NumPy):
         self.given: core.Rows  # what the derivative maps from and to
         self.point: Point
         self.nested: Array  # the shares of each row at ascending budgets
+        self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
         self._rows: Rows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]
@@ -275,20 +284,10 @@ class Call(NumPy):
         with np.errstate(all="ignore"):
             return operator(self, *args, **options)
 
-    def rows(
-        self,
-        x: Any,
-        k: Any,
-        temperature: Any,
-        axis: Any,
-        where: Any,
-        name: str,
-        whole: bool,
-        finite: bool,
-    ) -> Rows:
+    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Rows:
         """The arguments as rows, with their values checked."""
-        self.tau = check_temperature(temperature)
-        given = core.as_rows(x, k, axis=axis, where=where, integer_k=whole, name=name)
+        self.tau, name = check_temperature(temperature), how["name"]
+        given = core.as_rows(x, k, **how)
         if finite:
             core.check_finite(given.finite, name)
         self.given, scores, c = given, given.x, 1.0
@@ -303,16 +302,7 @@ class Call(NumPy):
         self._rows = Rows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
-    def select(
-        self,
-        curve: Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: bool | None,
-        shares: bool = False,
-    ) -> tuple[Any, Any, Any]:
+    def select(self, curve: Curve, x: Array, whole: Any, *_: Any) -> tuple[Array, ...]:
         """Shares, anchors and offsets of rows, or of each at ascending budgets."""
         given = self.given
         if whole is ONE:
@@ -330,7 +320,7 @@ class Call(NumPy):
             p = self.nested = np.maximum.accumulate(p, axis=1)
         return p, found.anchor.reshape(batch), found.offset.reshape(batch)
 
-    def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, Array, Array]:
+    def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, ...]:
         """The same with the budget 1, of entmax at temperature 1: counted from the top.
 
         The offset is minus the distance at which the curve is the largest share.
@@ -343,6 +333,15 @@ class Call(NumPy):
         p, m = entmax_shares(x, b)
         first = m if curve is CLIP else np.expm1(b * np.log(m)) / b
         return p, top, -first
+
+    def balance(self, call: Any, x: Array, k: Array, c: Array, tau: Any) -> Array:
+        """Shares with both budgets, a matrix at a time."""
+        p, self.balanced = np.empty(x.shape), []
+        for i, given in enumerate(zip(x, k, c, strict=True)):
+            one, at = on_matrix(call, *given, self.tau)
+            p[i] = at.p + one.known
+            self.balanced.append((call.curve, one.x, at, self.tau))
+        return p
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value; its slopes are kept."""

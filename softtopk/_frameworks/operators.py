@@ -246,7 +246,7 @@ def log_partition(
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     law = _tilted(xp, rows)
     value, entropy = map(xp.detach, subset.partition(xp, rows, law))
-    # By tau the derivative is the entropy, and the entropy's by p is -u.
+    # The derivative by tau is the entropy; the derivative of that by p is -u.
     by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
     by = {
         "x": (rows.x, lambda: law.p),
@@ -283,20 +283,12 @@ def pair_marginals(
 
 
 def _selected(
-    xp: Adapter,
-    x: Any,
-    k: Any,
-    curve: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: Any,
-    shares: bool = False,
+    xp: Adapter, x: Any, k: Any, curve: Any, *given: Any, shares: bool = False
 ) -> tuple[Any, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
-    curve = resolve(curve)
+    curve, (temperature, axis, where, check) = resolve(curve), given
     if hasattr(xp, "rows"):
-        rows = checked(xp, x, k, temperature, axis, where, check)
+        rows = checked(xp, x, k, *given)
     else:
         x = xp.asarray(x)
         numbers = xp.is_quick(x, curve, check)
@@ -323,7 +315,8 @@ def checked(
     The budget may have to be `whole`, and each row may need a `finite` entry.
     """
     if hasattr(xp, "rows"):
-        return xp.rows(x, k, temperature, axis, where, name, whole, finite)
+        how = {"axis": axis, "where": where, "name": name, "integer_k": whole}
+        return xp.rows(x, k, temperature, finite, **how)
     none = k is NO_BUDGET
     rows = as_rows(xp, x, 1 if none else k, temperature, axis, where, name)
     if xp.looks(rows.x, check):
@@ -333,26 +326,15 @@ def checked(
     return rows
 
 
-def finite_rows(
-    xp: Adapter,
-    x: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: Any,
-    name: str = "x",
-) -> Any:
+def finite_rows(xp: Adapter, x: Any, *given: Any) -> Any:
     """Rows without a budget, with at least one finite entry each."""
-    given = temperature, axis, where, check, name
     return checked(xp, x, NO_BUDGET, *given, finite=True)
 
 
-def truncated_rows(
-    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
-) -> Any:
-    """Rows with a whole budget of at least 1 each."""
-    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    if xp.looks(rows.x, check) and not bool((rows.whole > 0).all()):
+def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
+    """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
+    rows = checked(xp, x, k, *given, whole=True)
+    if xp.looks(rows.x, given[-1]) and not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows
 

@@ -257,22 +257,15 @@ def check_alpha(alpha: Any) -> float:
     return real_number(alpha, "alpha", least=1)
 
 
-def _simplex(
-    xp: Adapter,
-    x: Any,
-    curve: Entmax,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: bool | None,
-) -> Any:
+def _simplex(xp: Adapter, x: Any, curve: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
+    temperature, axis, where, check = given
     if xp.is_quick(x, curve, check):
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
         if not xp.is_array(rows.tau):
             return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
-    rows = finite_rows(xp, x, temperature, axis, where, check)
+    rows = finite_rows(xp, x, *given)
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(CLIP if curve.b == 1 else curve, *at, False, True)
     return rows.expand(xp, p)

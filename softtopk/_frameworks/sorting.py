@@ -1,4 +1,4 @@
-"""Sorting from nested selections over the namespace, as in `softtopk.sorting`.
+"""Sorting from nested selections on every library, as in `softtopk.sorting`.
 
 The K selections of a row are K rows of the search, and their derivatives are those of
 `soft_topk`: nothing is sorted.
@@ -117,18 +117,11 @@ def soft_rank(
 
 
 def nested(
-    xp: Adapter,
-    x: Any,
-    places: int | None,
-    curve: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: Any,
+    xp: Adapter, x: Any, places: int | None, curve: Any, *given: Any
 ) -> tuple[Any, Any, Any]:
     """The rows, their finite entries, and p(1), ..., p(K) as (..., K, n)."""
     curve = resolve(curve)
-    rows = checked(xp, x, NO_BUDGET, temperature, axis, where, check)
+    rows = checked(xp, x, NO_BUDGET, *given)
     x, tau = rows.x, rows.tau
     count = xp.sum(xp.isfinite(x), axis=-1)[..., None]
     steps = xp.places(check_places(places, x.shape[-1]), x) + 1

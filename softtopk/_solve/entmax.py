@@ -167,20 +167,20 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     return p.astype(x.dtype, copy=False), p.max(axis=-1)
 
 
-def entmax_row(x: Array, b: float, tau: float) -> Array | None:
-    """`entmax_shares` of one row ``(n,)`` for b = 1 and b = 1/2, from a few numbers.
+def entmax_row(x: Array, tau: float) -> Array | None:
+    """`entmax_shares` of one row ``(n,)`` for b = 1/2, from a few numbers.
 
-    A score is above the threshold where those not below it, counted from it, have
-    shares of less than 1 in all.  None if many scores are near the largest, if none
-    is finite, or near the end of the range.
+    A score is above the threshold if the scores that are not below it, counted from
+    it, have shares of less than 1 in all.  None if many scores are near the largest, if
+    none is finite, or near the end of the range.
     """
     top = float(x.max())
-    if not abs(top) + tau / b < 1e38:
+    if not abs(top) + tau / 0.5 < 1e38:
         return None
-    near = x >= top - tau / b
+    near = x >= top - tau / 0.5
     if np.count_nonzero(near) > _HANDFUL:
         return None
-    d = [(v - top) / tau * b for v in x[near].tolist()]
+    d = [(v - top) / tau * 0.5 for v in x[near].tolist()]
     S = Q = 0.0
     above = []
     for v in sorted(d, reverse=True):
@@ -188,19 +188,14 @@ def entmax_row(x: Array, b: float, tau: float) -> Array | None:
         count = len(above)
         S += v
         Q += v * v
-        if (S - count * v if b == 1 else Q + v * (count * v - 2 * S)) >= 1:
+        if Q + v * (count * v - 2 * S) >= 1:
             above.pop()
             break
     mean = math.fsum(above) / len(above)
-    if b == 1:
-        t = mean - 1 / len(above)
-        shares = [v - t if v > t else 0.0 for v in d]
-    else:
-        variance = math.fsum([(v - mean) ** 2 for v in above])
-        t = mean - math.sqrt((1 - variance) / len(above))
-        shares = [(v - t) ** 2 if v > t else 0.0 for v in d]
+    variance = math.fsum([(v - mean) ** 2 for v in above])
+    t = mean - math.sqrt((1 - variance) / len(above))
     p = np.zeros_like(x)
-    p[near] = shares
+    p[near] = [(v - t) ** 2 if v > t else 0.0 for v in d]
     return p
 
 
