@@ -35,7 +35,7 @@ WHOLE = 10000
 # Only from a number larger than this another one may be too far to subtract.
 _FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
-_NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
+NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
 _NONE = np.empty(0)
 
 
@@ -180,7 +180,7 @@ def as_real(array: ArrayLike, name: str) -> Array:
 
 def as_rows(
     x: ArrayLike,
-    k: ArrayLike = _NO_BUDGET,
+    k: ArrayLike = NO_BUDGET,
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
@@ -231,7 +231,7 @@ def as_rows(
     flat = _read_only(_axes_last(scores, axes).reshape(math.prod(batch), n))
     count = count_finite(flat, name)
     rows = Rows(flat, _NONE, count, shape, batch, axes, shape)
-    if k is _NO_BUDGET:
+    if k is NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k), "k", name)
     check_budget(budget, rows.finite, name)

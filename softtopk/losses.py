@@ -28,29 +28,15 @@ Derived in *distributions/softmax*, *distributions/relatives*,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ._operator import Differentiable, Linearization, operator
-from ._rows import (
-    Array,
-    Axis,
-    Rows,
-    as_rows,
-    check_temperature,
-    finite_rows,
-    real_number,
-    truncated_rows,
-    without,
-)
-from ._solve import Solution, solve
-from ._solve.entmax import entmax_shares
-from .curves import CLIP, EXP, Curve, Entmax, resolve
-from .hard import top_k, top_k_sum
-from .simplex import log_shares
+from ._frameworks import losses as shared
+from ._frameworks.numpy import differentiable
+from ._operator import Differentiable, operator
+from ._rows import Axis
+from .curves import Curve
 
 __all__ = [
     "am_softmax_loss",
@@ -117,10 +103,7 @@ def cross_entropy(
     >>> stk.linearize(cross_entropy, [2.0, 1.0], 1).vjp(1.0).round(4).tolist()
     [0.7311, -0.7311]
     """
-    rows = finite_rows(x, axis, where)
-    t = _target(rows, target)
-    log_p, _ = log_shares(_double(rows.x), 1.0)
-    return _loss(rows, -_sum_where(t, log_p), lambda: np.exp(log_p) - t)
+    return differentiable(shared.cross_entropy, x, target, axis=axis, where=where)
 
 
 @operator
@@ -176,12 +159,8 @@ def am_softmax_loss(
     >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
     0.693147
     """
-    tau = check_temperature(temperature)
-    margin = real_number(margin, "margin", least=0)
-    rows = finite_rows(scores, axis, where, "scores")
-    t = _target(rows, target, shares=False)
-    log_p, _ = log_shares(_double(rows.x) - margin * t, tau)
-    return _loss(rows, -_sum_where(t, log_p), lambda: (np.exp(log_p) - t) / tau)
+    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
+    return differentiable(shared.am_softmax_loss, scores, target, margin, **given)
 
 
 @operator
@@ -233,11 +212,9 @@ def sparse_softmax_loss(
     >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
     [0.3133, 2.3133]
     """
-    rows = truncated_rows(x, k, axis, where)
-    t = _target(rows, target)
-    weight = top_k(_double(rows.x), rows.k)
-    log_e, _ = log_shares(_double(rows.x), 1.0, weight)
-    return _loss(rows, -_sum_where(t, log_e), lambda: weight * np.exp(log_e) - t)
+    return differentiable(
+        shared.sparse_softmax_loss, x, target, k, axis=axis, where=where
+    )
 
 
 @operator
@@ -289,8 +266,7 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    alpha = real_number(alpha, "alpha", least=1)
-    return _entmax_loss(finite_rows(x, axis, where), target, alpha)
+    return differentiable(shared.entmax_loss, x, target, alpha, axis=axis, where=where)
 
 
 @operator
@@ -336,7 +312,7 @@ def sparsemax_loss(
     >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
     [0.0625, 0.0, 3.0]
     """
-    return _entmax_loss(finite_rows(x, axis, where), target, 2.0)
+    return differentiable(shared.sparsemax_loss, x, target, axis=axis, where=where)
 
 
 @operator
@@ -389,30 +365,8 @@ def potential(
     >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
     5.0
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    # V(c x) at the temperature c tau is c V(x): sums must not leave the range.
-    peak = float(np.abs(rows.x).max(where=rows.x > -np.inf, initial=0))
-    c = 2.0**-200 if max(peak, tau) > 2.0**900 else 1.0
-    scores, tau = c * _double(rows.x), max(c * tau, 5e-324)
-    found, u = _distances(curve, rows._replace(x=scores), tau)
-    active = u > -np.inf
-    with np.errstate(all="ignore"):
-        whole = found.offset == -np.inf
-        anchor = np.where(np.isfinite(found.offset), found.anchor, 0)
-        offset = np.where(np.isfinite(found.offset), found.offset, 0)
-        # The scores are summed where all of them are selected.
-        terms = np.where(active, curve.potential(np.where(active, u, 0)), 0)
-        value = rows.k * anchor + tau * (rows.k * offset + terms.sum(axis=-1))
-        if whole.any():
-            full = np.where(scores > -np.inf, scores, 0).sum(axis=-1)
-            full -= tau * rows.k * float(curve.regulariser(1.0))
-            value = np.where(whole, full, value)
-        far = ~np.isfinite(value)
-        if far.any():  # so many temperatures apart that these make no difference
-            value[far] = top_k_sum(scores[far], rows.k[far])
-        threshold = found.anchor / c + tau / c * found.offset
-        return _loss(rows, value / c, lambda: found.p, threshold)
+    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
+    return differentiable(shared.potential, x, k, curve, scaled=True, **given)
 
 
 @operator
@@ -474,14 +428,8 @@ def top_k_loss(
     >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
     [-0.1116, -0.6967, 0.6967, 0.1116]
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    t = _target(rows, target, rows.k)
-    found, u = _distances(curve, rows, tau)
-    # With nothing or everything to select there is nothing to lose.
-    free = np.isfinite(found.offset)
-    value = np.where(free, tau * _total_gap(curve, u, t), 0)
-    return _loss(rows, value, lambda: np.where(free[:, None], found.p - t, 0))
+    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
+    return differentiable(shared.top_k_loss, x, target, k, curve, **given)
 
 
 @operator
@@ -538,133 +486,5 @@ def stop_gradient_loss(
     >>> float(lin.value), lin.vjp(1.0).round(4).tolist()
     (0.0, [-0.6667, 0.3333, 0.3333])
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    t = _target(rows, target, rows.k)
-    found, _ = _distances(curve, rows, tau)
-    gradient = found.p - t
-    # p - t sums to 0, so the largest score may be taken off.
-    top = np.where(rows.finite > 0, rows.x.max(axis=-1), 0)
-    with np.errstate(over="ignore"):
-        value = _sum_where(gradient, _double(rows.x) - top[:, None])
-    return _loss(rows, value, lambda: gradient)
-
-
-def _loss(
-    rows: Rows, value: Array, gradient: Callable[[], Array], dk: Array | None = None
-) -> Differentiable[Any]:
-    """One number for each row, and its derivative from the gradients ``(R, n)``."""
-
-    def reduce(column: Array) -> Any:
-        with np.errstate(over="ignore"):
-            return rows.reduce(column.astype(rows.x.dtype))
-
-    out = reduce(value + 0.0)  # no -0
-
-    def derivative() -> Linearization:
-        with np.errstate(over="ignore"):
-            slope = gradient().astype(rows.x.dtype, copy=False)
-        by_k = None if dk is None else reduce(dk)
-        return Linearization.gradient(out, rows, slope, by_k)
-
-    return out, derivative
-
-
-def _entmax_loss(rows: Rows, target: ArrayLike, alpha: float) -> Differentiable[Any]:
-    t = _target(rows, target)
-    scores = _double(rows.x)
-    if alpha == 1:
-        curve = EXP
-        u, _ = log_shares(scores, 1.0)
-        p = np.exp(u)
-    else:
-        b = alpha - 1
-        p, m = entmax_shares(scores, b)
-        # The largest score is at the distance where the curve is m.
-        if b == 1:
-            curve, first = CLIP, m
-        else:
-            curve = Entmax(alpha)
-            first = np.expm1(b * np.log(m)) / b
-        with np.errstate(over="ignore"):
-            u = scores - scores.max(axis=-1, keepdims=True) + first[:, None]
-    return _loss(rows, _total_gap(curve, u, t), lambda: p - t)
-
-
-def _double(x: Array) -> Array:
-    """Scores as float64: a loss is worth the digits that its scores determine."""
-    return x.astype(np.float64, copy=False)
-
-
-def _sum_where(weight: Array, values: Array) -> Array:
-    """The rows' sums of weight * values, 0 where the weight is 0."""
-    product = np.zeros_like(values)
-    np.multiply(weight, values, out=product, where=weight != 0)
-    return product.sum(axis=-1)
-
-
-def _distances(curve: Curve, rows: Rows, tau: float) -> tuple[Solution, Array]:
-    """Solution and distances u = (x - lambda)/tau, -inf where x is -inf."""
-    rows = rows._replace(x=_double(rows.x))
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-        u = (rows.x - found.anchor[:, None]) / tau - found.offset[:, None]
-    u[rows.x == -np.inf] = -np.inf
-    return found, u
-
-
-def _total_gap(curve: Curve, u: Array, t: Array) -> Array:
-    """The rows' sums of F(u) + phi(t) - t u."""
-    finite = np.isfinite(u)
-    with np.errstate(all="ignore"):
-        gap = curve.gap(np.where(finite, u, 0), t)
-        gap = np.where(finite, gap, np.where(t == (u > 0), 0, np.inf))
-        # Each gap is at least 0; what is below is rounding.
-        return np.maximum(gap, 0).sum(axis=-1)
-
-
-def _target(
-    rows: Rows, target: ArrayLike, k: Array | None = None, *, shares: bool = True
-) -> Array:
-    """The target as shares (R, n) of float64 that sum to k, by default to 1."""
-    given = np.asarray(target)
-    n = rows.x.shape[1]
-    batch = without(rows.input_shape, rows.axes)
-    budget = np.ones(len(rows.x)) if k is None else k
-    if given.shape in (batch, rows.batch) and given.dtype.kind in "iu":
-        if (budget != 1).any():
-            raise ValueError(
-                f"target must hold shares where k is not 1, got class indices and "
-                f"k = {budget[budget != 1][0]}"
-            )
-        index = np.broadcast_to(given, rows.batch).reshape(-1, 1)
-        bad = (index < 0) | (index >= n)
-        if bad.any():
-            raise ValueError(
-                f"target must hold class indices in [0, {n - 1}], got {index[bad][0]}"
-            )
-        t = np.zeros(rows.x.shape)
-        np.put_along_axis(t, index.astype(np.intp), 1, axis=-1)
-    elif shares and given.shape in (rows.input_shape, rows.shape):
-        t = _double(rows.flatten(given, "target"))
-        if not ((t >= 0) & (t <= 1)).all():
-            bad_share = float(t[~((t >= 0) & (t <= 1))][0])
-            raise ValueError(f"target must hold shares in [0, 1], got {bad_share}")
-        total = t.sum(axis=-1)
-        # Shares that were rounded to float32 are accepted.
-        off = np.abs(total - budget) > n * np.finfo(np.float32).eps
-        if off.any():
-            raise ValueError(
-                f"target must sum to {budget[off][0]:g} in every row, "
-                f"got {total[off][0]:g}"
-            )
-    else:
-        kinds = f"class indices of shape {batch}"
-        if shares:
-            kinds += f" or shares of shape {rows.input_shape}"
-        raise ValueError(
-            f"target must hold {kinds}, got shape {given.shape} of dtype {given.dtype}"
-        )
-    if (t[rows.x == -np.inf] > 0).any():
-        raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
-    return t
+    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
+    return differentiable(shared.stop_gradient_loss, x, target, k, curve, **given)

@@ -23,14 +23,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from ._operator import Differentiable, Linearization, operator
-from ._rows import Array, Axis, Rows, as_rows, check_temperature, distances
-from ._solve import Solution, solve
-from ._solve.root import ends
-from .curves import Curve, resolve
+from ._frameworks import operators
+from ._frameworks.numpy import Call
+from ._operator import Differentiable, operator
+from ._rows import Array, Axis
+from .curves import Curve
 
 __all__ = ["soft_topk", "threshold"]
 
@@ -106,20 +105,9 @@ def soft_topk(
     >>> p.sum(axis=1).round(12).tolist()
     [0.5, 1.5]
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-    value = rows.expand(found.p)
-
-    def derivative() -> Linearization:
-        with np.errstate(all="ignore"):
-            w, shares = _slopes(curve, rows, found, tau)
-        return Linearization.symmetric(
-            value, rows, w, tau, shares=shares, dk=rows.expand(shares)
-        )
-
-    return value, derivative
+    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
+    value = call.run(operators.soft_topk, x, k, curve, **given)
+    return value, lambda: call.point.derivative(value)
 
 
 @operator
@@ -172,59 +160,6 @@ def threshold(
     >>> round(float(stk.threshold([1.0, 0.0], 1, "exp")), 6)  # log(1 + e)
     1.313262
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, k, axis=axis, where=where)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-        lam = (found.anchor + tau * found.offset).astype(rows.x.dtype)
-    value = rows.reduce(lam)
-
-    def derivative() -> Linearization:
-        with np.errstate(all="ignore"):
-            w, shares = _slopes(curve, rows, found, tau)
-            W = w.sum(axis=-1)
-            still = (W == 0) & (ends(curve) | ~np.isfinite(found.offset))
-            dk = np.where(still, 0, -tau / W).astype(rows.x.dtype)
-            if ends(curve):
-                shares = _of_middle(rows, found, shares)
-        return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
-
-    return value, derivative
-
-
-def _of_middle(rows: Rows, found: Solution, shares: Array) -> Array:
-    """The shares; where all are 0, the derivative of the middle of the thresholds."""
-    flat = np.isfinite(found.offset) & ~shares.any(axis=-1)
-    if flat.any():
-        x, above = rows.x[flat], found.p[flat] > 0
-        least = np.where(above, x, np.inf).min(axis=-1, keepdims=True)
-        most = np.where(above, -np.inf, x).max(axis=-1, keepdims=True)
-        beside = [(x == least) & above, (x == most) & ~above]
-        shares[flat] = sum(0.5 * v / v.sum(axis=-1, keepdims=True) for v in beside)
-    return shares
-
-
-def _slopes(
-    curve: Curve, rows: Rows, found: Solution, tau: float
-) -> tuple[Array, Array]:
-    """w = f' at every entry, and its share w / W of the row's sum.
-
-    Where the slopes underflow the shares come from their logarithms; where all of
-    them vanish the shares are 0.
-    """
-    dtype = rows.x.dtype
-    # The anchor is a score or a midpoint: nothing is rounded.
-    u = distances(rows.x, found.anchor[:, None].astype(dtype), tau)
-    u -= found.offset[:, None].astype(dtype)
-    w = curve.slope(u)
-    w[~np.isfinite(u)] = 0
-    W = w.sum(axis=-1)
-    shares = w / np.where(W > 0, W, 1)[:, None]
-    faint = W < np.sqrt(np.finfo(dtype).tiny)
-    if faint.any():
-        log = curve.log_slope(u[faint])
-        top = log.max(axis=-1, keepdims=True)
-        weight = np.where(top > -np.inf, np.exp(log - top), 0)
-        total = weight.sum(axis=-1, keepdims=True)
-        shares[faint] = weight / np.where(total > 0, total, 1)
-    return w, shares
+    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
+    value = call.run(operators.threshold, x, k, curve, **given)
+    return value, lambda: call.point.of_threshold(value)

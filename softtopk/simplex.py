@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._frameworks.simplex import check_order
 from ._operator import Differentiable, Linearization, operator
 from ._rows import (
     Array,
@@ -40,7 +41,7 @@ from ._rows import (
     row_dot,
     truncated_rows,
 )
-from ._solve.entmax import below_top, entmax_shares, softmax_shares
+from ._solve.entmax import entmax_shares, log_shares, softmax_shares
 from .hard import top_k
 
 __all__ = [
@@ -53,7 +54,6 @@ __all__ = [
     "taylor_softmax",
 ]
 
-_MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
 _RANGE = 600  # e to this power is far inside the range of float64
 
 
@@ -463,39 +463,6 @@ def sparse_softmax(
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
-def log_shares(
-    x: Array, tau: float, weight: Array | None = None
-) -> tuple[Array, Array]:
-    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's weighted sum.
-
-    Parameters
-    ----------
-    x : (R, n) array
-        Every row has a finite entry.
-    tau : float
-    weight : (R, n) array, optional
-        Sums to at least 1 in every row.
-
-    Returns
-    -------
-    log_p : (R, n) array
-        At most 0.
-    total : (R,) array
-        At least 0, with full relative accuracy.
-    """
-    d = below_top(x, tau)
-    e = np.exp(d)
-    if weight is not None:
-        e *= weight
-    # S = 1 + rest: the largest term would swallow the digits of the others.
-    place = x.argmax(axis=-1)[:, None]
-    largest = np.take_along_axis(e, place, axis=-1)
-    np.put_along_axis(e, place, largest - 1, axis=-1)
-    total = np.log1p(np.maximum(e.sum(axis=-1), 0))
-    d -= total[:, None]
-    return d, total
-
-
 def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
     """Entmax with alpha = 1 + b, one number or one for each row."""
     p = entmax_shares(rows.x, b, tau)[0]
@@ -527,17 +494,6 @@ def _entmax_rows(
         return rows, float(values) - 1
     rows, column = rows.repeat(values, "alpha")
     return rows, column - 1
-
-
-def check_order(order: int) -> int:
-    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
-        raise TypeError(f"order must be an integer, got {order!r}")
-    if order % 2 or not 2 <= order <= _MAX_ORDER:
-        raise ValueError(
-            f"order must be even and lie in [2, {_MAX_ORDER}] (a Taylor polynomial of "
-            f"odd order has a root), got {order}"
-        )
-    return int(order)
 
 
 def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:

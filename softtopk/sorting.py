@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._frameworks import sorting as shared
+from ._frameworks.numpy import Call
 from ._operator import Differentiable, Linearization, operator
-from ._rows import Array, Axis, Rows, as_real, as_rows, check_temperature
-from ._solve import solve
-from .curves import Curve, resolve
-from .selection import _slopes
+from ._rows import Array, Axis, as_real
+from .curves import Curve
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -99,14 +99,12 @@ def soft_permutation(
     >>> stk.soft_permutation([1.0, 3.0, 0.0], 1, "clip").tolist()
     [[0.0, 1.0, 0.0]]
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, axis=axis, where=where)
-    p, slopes = _nested(rows, check_places(places, rows.x.shape[1]), curve, tau)
-    P = _steps(p)
-    value = P.reshape(*rows.batch, *P.shape[1:])
+    call, given = Call(), (temperature, axis, where, None)
+    P = _steps(call.run(shared.nested, x, places, curve, *given)[2])
+    value = P.reshape(*call.given.batch, *P.shape[1:])
 
     def derivative() -> Linearization:
-        J = slopes()
+        J = _jacobians(call)
 
         def push(t: Array) -> Array:
             return _steps(J(_for_each_place(t, P)))
@@ -116,7 +114,7 @@ def soft_permutation(
             following[:, :-1] = g[:, 1:]
             return _total(J(g - following))
 
-        return _OfMatrix(value, rows, push, pull)
+        return _OfMatrix(value, call.given, push, pull)
 
     return value, derivative
 
@@ -171,22 +169,21 @@ def soft_sort(
     >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).tolist()
     [3.0, 1.0, 0.0]
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, axis=axis, where=where)
-    p, slopes = _nested(rows, rows.x.shape[1], curve, tau)
-    P = _steps(p)
-    scores = np.where(rows.x > -np.inf, rows.x, 0)
-    ordered = np.sort(rows.x, axis=-1)[:, ::-1]
+    call, given = Call(), (temperature, axis, where, None)
+    rows, _, p = call.run(shared.nested, x, None, curve, *given)
+    P, scores = _steps(p), rows.x
+    half = np.where(scores > -np.inf, scores, 0) / 2
+    ordered = np.sort(scores, axis=-1)[:, ::-1]
     near = np.where(ordered > -np.inf, ordered, 0)
     # Halves, whose difference is always finite; from the score that the limit has.
-    away = scores[:, None] / 2 - near[:, :, None] / 2
-    value = rows.expand(ordered + 2 * np.vecdot(P, away))
+    away = half[:, None] - near[:, :, None] / 2
+    value = call.given.expand(ordered + 2 * np.vecdot(P, away))
 
     def derivative() -> Linearization:
-        M = P + 2 * _steps(slopes()(_for_each_place(scores / 2, P)))
+        M = P + 2 * _steps(_jacobians(call)(_for_each_place(half, P)))
         return Linearization(
             value,
-            rows,
+            call.given,
             lambda t: np.vecdot(M, t[:, None]),
             lambda g: np.vecdot(np.swapaxes(M, 1, 2), g[:, None]),
         )
@@ -241,20 +238,16 @@ def soft_rank(
     >>> stk.soft_rank([1.0, 3.0, 1.0], temperature=0.01).tolist()
     [2.5, 1.0, 2.5]
     """
-    curve, tau = resolve(curve), check_temperature(temperature)
-    rows = as_rows(x, axis=axis, where=where)
-    p, slopes = _nested(rows, rows.x.shape[1], curve, tau)
-    # What an entry lacks of j places is its part in the places after the j-th.
-    ranks = (rows.x > -np.inf) * (1 + _total(1 - p))
-    value = rows.expand(ranks)
+    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
+    value = call.run(shared.soft_rank, x, curve, **given)
 
     def derivative() -> Linearization:
-        J = slopes()
+        J = _jacobians(call)
 
         def product(t: Array) -> Array:
-            return -_total(J(_for_each_place(t, p)))
+            return -_total(J(_for_each_place(t, call.nested)))
 
-        return Linearization(value, rows, product, product)
+        return Linearization(value, call.given, product, product)
 
     return value, derivative
 
@@ -279,33 +272,13 @@ class _OfMatrix(Linearization):
         return self.rows.expand(self.pull(g.reshape(shape)))
 
 
-Slopes = Callable[[], Callable[[Array], Array]]
-
-
-def _nested(rows: Rows, places: int, curve: Curve, tau: float) -> tuple[Array, Slopes]:
-    """p(1), ..., p(K) as ``(R, K, n)``, and what builds their Jacobians.
-
-    These map arrays of that shape: J_j multiplies the j-th row.
-    """
-    R, n = rows.x.shape
-    repeated = rows._replace(
-        x=np.repeat(rows.x, places, axis=0),
-        k=np.minimum(np.arange(1.0, places + 1), rows.finite[:, None]).ravel(),
-        finite=np.repeat(rows.finite, places),
-    )
+def _jacobians(call: Call) -> Callable[[Array], Array]:
+    """The map of arrays ``(R, K, n)`` whose j-th rows J_j multiplies."""
     with np.errstate(all="ignore"):
-        found = solve(curve, repeated, tau)
-    shape = (R, places, n)
-    # Shares grow with the budget; their rounding may not.
-    p = np.maximum.accumulate(found.p.reshape(shape), axis=1)
-
-    def slopes() -> Callable[[Array], Array]:
-        with np.errstate(all="ignore"):
-            w, shares = _slopes(curve, repeated, found, tau)
-        product = Linearization.symmetric(p, repeated, w, tau, shares=shares).push
-        return lambda t: product(t.reshape(R * places, n)).reshape(shape)
-
-    return p, slopes
+        w, shares = call.point.slopes()
+    p, rows = call.nested, call.point.rows
+    product = Linearization.symmetric(p, rows, w, call.tau, shares=shares).push
+    return lambda t: product(t.reshape(rows.x.shape)).reshape(p.shape)
 
 
 def _steps(nested: Array) -> Array:
@@ -323,13 +296,3 @@ def _total(terms: Array) -> Array:
 def _for_each_place(t: Array, like: Array) -> Array:
     """Rows ``(R, n)`` once for each place, as ``(R, K, n)``."""
     return np.broadcast_to(t[:, None], like.shape)
-
-
-def check_places(places: Any, n: int) -> int:
-    if places is None:
-        return n
-    if isinstance(places, bool) or not isinstance(places, (int, np.integer)):
-        raise TypeError(f"places must be an integer or None, got {places!r}")
-    if not 1 <= places <= n:
-        raise ValueError(f"places must lie in [1, {n}], got {places}")
-    return int(places)

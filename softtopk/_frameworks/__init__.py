@@ -1,11 +1,17 @@
-"""What the operators on PyTorch and JAX share: one mathematics over the namespace.
+"""The bodies of the operators, written once for NumPy, PyTorch and JAX.
 
-An adapter (`torch`, `jax`) names its library's functions and adds a loop and two
-primitives with their derivative rules.  It is the first argument of every operator
-here; `softtopk.torch` and `softtopk.jax` hand it on, in functions that
-`tools/frameworks_modules.py` writes:
+An adapter (`numpy`, `torch`, `jax`) is the first argument of every operator here.  It
+names its library's functions and says how the library searches and differentiates:
+`contract` lists its members.  The public functions of the package hand it on: on NumPy
+those of `softtopk` and `softtopk.losses`, elsewhere those of `softtopk.torch` and
+`softtopk.jax`, which `tools/frameworks_modules.py` writes.
 
-- ``select(curve, x, whole, part, tau, check)`` is `selection.solved`, with the rule
-  that `selection.push` states forward and `selection.pull` backward;
-- ``attach(value, inputs, slopes)`` is a number whose derivatives are given.
+- ``select(curve, x, whole, part, tau, check)`` returns shares and thresholds.  The
+  search over sums is `selection.solved`, with the derivatives of `selection.push` and
+  `selection.pull`; NumPy has a quicker search.
+- ``attach(value, by)`` is a number for each row whose derivatives are given.  NumPy
+  keeps them for `linearize`.
+
+Some operators keep a body of their own on NumPy, where it is quicker: `top_k`,
+`top_k_sum`, the maps to the simplex, and the random subsets.
 """

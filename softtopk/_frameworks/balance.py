@@ -23,21 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import loop, namespace
-from .._rows import (
-    Budget,
-    check_temperature,
-    count_finite,
-    real_number,
-    real_numbers,
-)
+from .._rows import NO_BUDGET, Budget, real_number, real_numbers
 from .._solve import root
 from .._solve.additive import Additive
+from .._solve.balance import Problem, State, balanced_matrix, problem_of
 from .._solve.start import moments
-from ..balance import balanced_matrix, check_axes, problem_of
 from ..curves import Curve, resolve
 from . import selection
 from .contract import Adapter
-from .rows import as_rows, fit
+from .operators import checked
+from .rows import fit
 
 __all__ = ["balanced_topk"]
 
@@ -108,18 +103,21 @@ def balanced_topk(
     axes = check_axes(axes)
     simple = type(rounds) is int and rounds >= 1  # what a compiler can follow
     limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
-    flat = as_rows(xp, S, 1, temperature, axes, where, "S")
-    call = Call(resolve(curve), limit, bool(xp.looks(flat.x, check)))
-    batch, (low, high) = tuple(flat.x.shape[:-1]), flat.sizes
-    x = xp.reshape(flat.x, (*batch, low, high))
+    curve = resolve(curve)
+    flat = checked(xp, S, NO_BUDGET, temperature, axes, where, check, "S")
+    call = Call(curve, limit, bool(xp.looks(flat.x, check)))
+    batch, (low, high) = flat.batch, flat.sizes
+    x = xp.reshape(flat.x, (*flat.x.shape[:-1], low, high))
     ascending = axes[0] % (len(batch) + 2) < axes[1] % (len(batch) + 2)
     m, n = (low, high) if ascending else (high, low)
     first = _budgets(xp, k, (*batch, m), "k", x)
     if columns is None:
-        second = xp.broadcast_to(first.sum(-1)[..., None] / n, (*batch, n))
+        load = first.sum(-1)[..., None] / n
+        second = xp.broadcast_to(load, (*load.shape[:-1], n))
     else:
         second = _budgets(xp, columns, (*batch, n), "columns", x)
-        second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
+        if not hasattr(xp, "rows"):  # on NumPy the search compares the totals
+            second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
     turned = low < high
     sides, names = (first, second), ("k", "columns")
     if ascending == turned:
@@ -127,7 +125,7 @@ def balanced_topk(
     given = x.swapaxes(-1, -2) if turned else x
     p = xp.balance(call._replace(names=names), given, *sides, flat.tau)
     p = p.swapaxes(-1, -2) if turned else p
-    return flat.expand(xp, xp.reshape(p, (*batch, low * high)))
+    return flat.expand(xp, xp.reshape(p, flat.x.shape))
 
 
 class Call(NamedTuple):
@@ -150,7 +148,8 @@ def _budgets(
     else:
         number = type(given) in (int, float)  # what a compiler can follow
         values = xp.numbers(given if number else real_numbers(given, name), like)
-    return fit(xp, values, shape, name)
+    values = fit(xp, values, shape, name)
+    return xp.reshape(values, (*like.shape[:-2], shape[-1]))
 
 
 def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
@@ -174,18 +173,20 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
     c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
     x = np.asarray(x, np.float64)
-    count_finite(x.reshape(-1, x.shape[-1]), "S")
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
-        one = problem_of(x[i], k[i], c[i], call.names)
-        at = balanced_matrix(
-            call.curve, one, check_temperature(tau[i]), call.limit, call.names
-        )
+        one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
         with np.errstate(all="ignore"):
             free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
         free = np.where(np.isfinite(one.x), free, -np.inf)
         u[i] = np.where(one.known > 0, np.inf, free)
     return u
+
+
+def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
+    """What the core's search makes of one matrix."""
+    one = problem_of(x, k, c, call.names)
+    return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
 
 
 class _Thresholds(NamedTuple):
@@ -396,3 +397,12 @@ def _finite(u: Any) -> Any:
 def _matrix(tau: Any) -> Any:
     """A temperature a matrix, to divide it by."""
     return tau[..., None, None] if tau.ndim else tau
+
+
+def check_axes(axes: Any) -> tuple[int, int]:
+    if not (isinstance(axes, tuple) and len(axes) == 2):
+        raise TypeError(
+            f"axes must be two integers, that of the rows and that of the columns, "
+            f"got {axes!r}"
+        )
+    return axes

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ..curves import Curve, Entmax
 
-OPTIONAL = ("after", "either", "simplex")
+OPTIONAL = ("after", "either", "rows", "simplex")
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
 
@@ -68,6 +68,8 @@ class Adapter(Protocol):
     """The type of truth values."""
     broadcast_shapes: Any
     broadcast_to: Any
+    concat: Any
+    """Arrays joined along an axis."""
     finfo: Any
     full_like: Any
     linalg: Any
@@ -150,14 +152,21 @@ class Adapter(Protocol):
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value ``(...)`` with the derivatives that it is given.
 
-        `by` maps "x", "k" or "tau" to the input and the slope by it, which may be
-        differentiated again: ``(..., n)`` by x, ``(...)`` by the others.
+        `by` maps "x", "k" or "tau" to the input and a function that calculates the
+        slope by it, which may be differentiated again: ``(..., n)`` by x, ``(...)`` by
+        the others.
         """
 
     def is_quick(self, x: Any, curve: Curve, check: bool | None) -> bool:
         """Whether `select` takes a budget and a temperature that are Python's numbers.
 
         Then it checks the values itself.
+        """
+
+    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
+        """Rows whose values have been checked, in place of `operators.checked`.
+
+        `how` holds `axis`, `where`, `name` and `integer_k` of the core's `as_rows`.
         """
 
     def select(

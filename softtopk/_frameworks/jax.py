@@ -56,7 +56,7 @@ class _Jax:
     sin, sqrt, where, bool_ = jnp.sin, jnp.sqrt, jnp.where, jnp.bool_
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
     matrix_transpose = staticmethod(lambda x: jnp.swapaxes(x, -1, -2))
-    broadcast_shapes = jnp.broadcast_shapes
+    broadcast_shapes, concat = jnp.broadcast_shapes, jnp.concatenate
     broadcast_to, softmax, linalg = jnp.broadcast_to, jax.nn.softmax, jnp.linalg
     detach = staticmethod(jax.lax.stop_gradient)
 
@@ -237,7 +237,7 @@ class _Jax:
         return _attach(
             jax.lax.stop_gradient(value),
             {name: pair[0] for name, pair in by.items()},
-            {name: pair[1] for name, pair in by.items()},
+            {name: pair[1]() for name, pair in by.items()},
         )
 
 

@@ -1,7 +1,7 @@
-"""The losses over the namespace: a value, and the derivatives that it is given.
+"""The losses on every array library: a value, with derivatives that are attached to it.
 
 The gradient of every loss is shares minus target, and the shares have derivatives of
-any order; so a loss needs no differentiation of its own, and none happens.
+any order.  So no library differentiates through the sums of a loss.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from .._rows import as_real, real_number, without
-from ..curves import EXP, Curve, Entmax, resolve
+from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
-from .operators import finite_rows, hard, look, truncated_rows
-from .rows import Rows, as_rows, flat
-from .selection import View, view
+from .operators import checked, finite_rows, hard, truncated_rows
+from .rows import Rows
 from .simplex import logits
 
 __all__ = [
@@ -148,7 +147,7 @@ def entmax_loss(
     """
     alpha = real_number(alpha, "alpha", least=1)
     rows = finite_rows(xp, x, 1.0, axis, where, check)
-    curve = Entmax(alpha) if alpha > 1 else EXP
+    curve = CLIP if alpha == 2 else Entmax(alpha) if alpha > 1 else EXP
     return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
 
 
@@ -203,23 +202,33 @@ def potential(
         One number a row, in the units of the scores.
     """
     curve = resolve(curve)
-    rows = _looked(xp, x, k, temperature, axis, where, check)
-    p, a, t, at = _solved(xp, curve, rows)
-    u, free = xp.detach(at.u), xp.isfinite(t)
+    rows = checked(xp, x, k, temperature, axis, where, check)
+    p, a, t, u, _ = _solved(xp, curve, rows)
+    tau, free = xp.detach(rows.tau), xp.isfinite(t)
     q, off = xp.detach(rows.whole + rows.part), xp.where(free, xp.detach(t), 0)
-    area = xp.sum(at.only(curve.potential(u)), axis=-1)
-    tau = xp.detach(rows.tau)
-    held = xp.where(p > 0, xp.detach(rows.x), 0)
-    whole = curve.regulariser(xp.ones_like(a))
-    entropy = xp.where(free, area - xp.sum(at.only(xp.detach(p) * u), axis=-1), 0)
-    entropy = xp.where(t == -math.inf, -q * whole, entropy)
-    full = xp.where(t == -math.inf, xp.sum(held, axis=-1) + tau * entropy, 0)
-    value = xp.where(free, q * a + tau * (q * off + area), full)
-    value = xp.where(t != t, math.nan, value)
-    entropy = xp.attach(entropy, {"x": (p, -u)})
-    by = {"x": (rows.x, p), "k": (rows.part, a + rows.tau * t)}
-    by["tau"] = (rows.tau, entropy)
-    return rows.reduce(xp, xp.attach(value, by))
+    large = math.sqrt(xp.finfo(u.dtype).max)
+    near, x = abs(u) < large, xp.detach(rows.x)
+    v = xp.where(near, u, 0)
+    area = xp.sum(xp.where(near, curve.potential(v), 0), axis=-1)
+    # At a large distance u the potential is u: its sum would leave the range.
+    above = x - xp.detach(a)[..., None] - (tau * off)[..., None]
+    far = xp.sum(xp.where(u >= large, above, 0), axis=-1)
+    value = q * a + tau * (q * off + area) + far
+    plain = xp.looks(x, check) and bool(free.all())
+    whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
+    if not plain:
+        held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
+        full = xp.where(t == -math.inf, held + tau * whole, 0)
+        value = xp.where(t != t, math.nan, xp.where(free, value, full))
+
+    def entropy() -> Any:
+        """The derivative by the temperature, with its own by x."""
+        inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
+        inner = xp.where(t == -math.inf, whole, xp.where(free, inner, 0))
+        return xp.attach(inner, {"x": (p, lambda: -v)})
+
+    by = {"x": (rows.x, lambda: p), "k": (rows.part, lambda: a + rows.tau * t)}
+    return _loss(xp, rows, value, by | {"tau": (rows.tau, entropy)})
 
 
 def top_k_loss(
@@ -250,23 +259,29 @@ def top_k_loss(
         One loss a row, in the units of the scores, at least 0.
     """
     curve = resolve(curve)
-    rows = _looked(xp, x, k, temperature, axis, where, check)
+    rows = checked(xp, x, k, temperature, axis, where, check)
     return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
 
 
 def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any) -> Any:
     """The sum of the gaps of each row, whose values have been looked at."""
-    p, _, t, at = _solved(xp, curve, rows)
-    free, u = xp.isfinite(t), xp.detach(at.u)
-    gap = curve.gap(u, goal)
-    gap = at.only(xp.clip(gap, 0, None), xp.where(goal > 0, math.inf, 0))
+    p, _, t, u, near = _solved(xp, curve, rows)
+    free, v = xp.isfinite(t), xp.where(near, u, 0)
+    gap = xp.clip(curve.gap(v, goal), 0, None)  # what is below 0 is rounding
+    gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
     # With nothing or everything to select there is nothing to lose.
     total = xp.where(free, xp.sum(gap, axis=-1), xp.where(t != t, t, 0))
-    rest = xp.where(free[..., None], p - goal, xp.where((t != t)[..., None], p, 0))
-    slope = total - xp.where(free, xp.sum(xp.detach(rest) * u, axis=-1), 0)
-    slope = xp.attach(slope, {"x": (p, -u)})
+
+    def rest() -> Any:
+        return xp.where(free[..., None], p - goal, xp.where((t != t)[..., None], p, 0))
+
+    def slope() -> Any:
+        """The derivative by the temperature, with its own by x."""
+        inner = xp.sum(xp.detach(rest()) * v, axis=-1)
+        return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
+
     by = {"x": (rows.x, rest), "tau": (rows.tau, slope)}
-    return rows.reduce(xp, xp.attach(xp.detach(rows.tau) * total, by))
+    return _loss(xp, rows, xp.detach(rows.tau) * total, by)
 
 
 def stop_gradient_loss(
@@ -293,29 +308,35 @@ def stop_gradient_loss(
     array
         One number a row, of any sign: only its gradient has a meaning.
     """
-    rows = _looked(xp, x, k, temperature, axis, where, check)
+    curve = resolve(curve)
+    rows = checked(xp, x, k, temperature, axis, where, check)
     goal = _target(xp, rows, x, target, check)
-    p, _, _, _ = _solved(xp, resolve(curve), rows)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    p, _, _ = xp.select(curve, *at, False, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
-    height = xp.where(xp.isfinite(scores), scores - top, 0)
+    height = xp.where(gradient != 0, scores - top, 0)
     value = xp.sum(xp.detach(gradient) * height, axis=-1)
-    return rows.reduce(xp, xp.attach(value, {"x": (rows.x, gradient)}))
+    return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)})
 
 
-def _looked(
-    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
-) -> Rows:
-    rows = as_rows(xp, x, k, temperature, axis, where)
-    look(xp, rows, check)
-    return rows
+def _loss(xp: Adapter, rows: Rows, value: Any, by: Any) -> Any:
+    """One number a row, not -0, with the slopes that it is given."""
+    return rows.reduce(xp, xp.attach(value + 0.0, by))
 
 
-def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, Any, Any, View]:
-    """p, a, t, and where the entries stand, without a derivative."""
+def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
+    """p, a, t, the distances u without a derivative, and which of these are finite.
+
+    Those of entries that take no part are -inf.
+    """
     p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, False)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
-    return p, a, t, view(x, anchor, offset, tau, plain=False)
+    offset = xp.where(xp.isfinite(offset), offset, 0)
+    on = x > -math.inf
+    d = xp.where(on, x - anchor[..., None], -math.inf)
+    u = d / (tau[..., None] if tau.ndim else tau) - offset[..., None]
+    return p, a, t, u, xp.isfinite(u)
 
 
 def _log_loss(
@@ -328,16 +349,23 @@ def _log_loss(
     """
     u = logits(xp, z, tau)
     e = xp.exp(u) if weight is None else weight * xp.exp(u)
-    p = e / xp.sum(e, axis=-1)[..., None]
     fixed, others = xp.detach(u), xp.detach(e)
     best = xp.places(z.shape[-1], z) == xp.argmax(fixed)[..., None]
-    r = xp.sum(xp.where(best, others - 1, others), axis=-1)
+    r = xp.clip(xp.sum(xp.where(best, others - 1, others), axis=-1), 0, None)
     value = xp.sum(xp.where(t > 0, -t * fixed, 0), axis=-1) + xp.log1p(r)
-    inner = xp.where(xp.isfinite(fixed), u, 0)
-    scale = tau[..., None] if tau.ndim else tau
-    by = {"x": (rows.x, (p - t) / scale)}
-    by["tau"] = (tau, xp.sum((t - p) * inner, axis=-1) / tau)
-    return rows.reduce(xp, xp.attach(value, by))
+
+    def rest() -> Any:
+        return e / xp.sum(e, axis=-1)[..., None] - t
+
+    def by_tau() -> Any:
+        inner = xp.where(xp.isfinite(fixed), u, 0)
+        return -xp.sum(rest() * inner, axis=-1) / tau
+
+    def by_x() -> Any:
+        return rest() / (tau[..., None] if tau.ndim else tau)
+
+    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    return _loss(xp, rows, value, by)
 
 
 def _target(
@@ -355,7 +383,7 @@ def _target(
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
-    n, batch = rows.x.shape[-1], tuple(rows.x.shape[:-1])
+    n, batch = rows.x.shape[-1], rows.batch
     shape = tuple(xp.asarray(x).shape)
     reduced = without(shape, rows.axes)
     integers = xp.is_real(target) and not xp.is_floating(target)
@@ -366,6 +394,7 @@ def _target(
                 f"target must hold shares where k is not 1, got class indices and "
                 f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}"
             )
+        target = rows.column(xp, target)
         bad = (target < 0) | (target >= n)
         if looks and bool(bad.any()):
             raise ValueError(
@@ -374,7 +403,7 @@ def _target(
             )
         t = xp.astype(xp.places(n, rows.x) == target[..., None], rows.x.dtype)
     elif shares and tuple(target.shape) in (shape, rows.shape):
-        t = flat(xp, xp.astype(target, rows.x.dtype), rows.axes)
+        t = rows.flatten(xp, target, "target")
         bad = ~((t >= 0) & (t <= 1))
         if looks and bool(bad.any()):
             raise ValueError(
@@ -397,7 +426,7 @@ def _target(
             f"target must hold {kinds}, got shape {tuple(target.shape)} of dtype "
             f"{target.dtype}"
         )
-    t = xp.detach(xp.broadcast_to(t, (*batch, n)))
+    t = xp.detach(t)
     if looks and bool(((t > 0) & (rows.x == -math.inf)).any()):
         raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
     return t

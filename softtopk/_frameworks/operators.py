@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._rows import check_positive
+from .._rows import NO_BUDGET, check_positive
 from ..curves import Curve, resolve
 from . import subset
 from .contract import Adapter
@@ -155,8 +155,7 @@ def top_k(
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
     """
-    rows = as_rows(xp, x, k, 1.0, axis, where)
-    look(xp, rows, check)
+    rows = checked(xp, x, k, 1.0, axis, where, check)
     return rows.expand(xp, hard(xp, rows, k))
 
 
@@ -181,8 +180,7 @@ def top_k_sum(
     array
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
-    rows = as_rows(xp, x, k, 1.0, axis, where)
-    look(xp, rows, check)
+    rows = checked(xp, x, k, 1.0, axis, where, check)
     weight = hard(xp, rows, k)
     used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
@@ -219,7 +217,7 @@ def grad_topk(
     Every entry meets up to 27 points of a circle (13 in float32) at once: so many times
     the memory of `x`.
     """
-    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
+    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     return rows.expand(xp, _tilted(xp, rows).p)
 
 
@@ -245,12 +243,15 @@ def log_partition(
     array
         One number a row.
     """
-    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
+    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     law = _tilted(xp, rows)
     value, entropy = map(xp.detach, subset.partition(xp, rows, law))
-    # By tau the derivative is the entropy, and the entropy's by p is -u.
-    entropy = xp.attach(entropy, {"x": (law.p, xp.where(law.on, -law.u, 0))})
-    by = {"x": (rows.x, law.p), "tau": (rows.tau, entropy)}
+    # The derivative by tau is the entropy; the derivative of that by p is -u.
+    by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
+    by = {
+        "x": (rows.x, lambda: law.p),
+        "tau": (rows.tau, lambda: xp.attach(entropy, by_p)),
+    }
     return rows.reduce(xp, xp.attach(value, by))
 
 
@@ -276,70 +277,65 @@ def pair_marginals(
     array, (..., n, n)
         With the marginals on the diagonal; the batch comes first.
     """
-    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
+    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     given = rows.x, rows.whole, rows.part, rows.tau
     return xp.astype(xp.program(subset.pairs, *given), rows.dtype)
 
 
 def _selected(
-    xp: Adapter,
-    x: Any,
-    k: Any,
-    curve: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: Any,
-    shares: bool = False,
-) -> tuple[Rows, tuple[Any, Any, Any]]:
+    xp: Adapter, x: Any, k: Any, curve: Any, *given: Any, shares: bool = False
+) -> tuple[Any, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
-    curve, x = resolve(curve), xp.asarray(x)
-    numbers = xp.is_quick(x, curve, check)
-    rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
+    curve, (temperature, axis, where, check) = resolve(curve), given
+    if hasattr(xp, "rows"):
+        rows = checked(xp, x, k, *given)
+    else:
+        x = xp.asarray(x)
+        numbers = xp.is_quick(x, curve, check)
+        rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 
 
-def look(xp: Adapter, rows: Rows, check: bool | None, whole: bool = False) -> bool:
-    """Raise for values out of range, if they may be looked at; whether they may."""
-    looks = bool(xp.looks(rows.x, check))
-    if looks:
-        k = budget(rows.x, rows.whole, rows.part)
-        verify(xp, xp.detach(rows.x), k, rows.tau, rows.name, whole=whole)
-    return looks
-
-
-def finite_rows(
+def checked(
     xp: Adapter,
     x: Any,
+    k: Any,
     temperature: Any,
     axis: Any,
     where: Any,
-    check: Any,
+    check: bool | None,
     name: str = "x",
-) -> Rows:
-    """Rows without a budget, with at least one finite entry each."""
-    rows = as_rows(xp, x, 1, temperature, axis, where, name)
+    *,
+    whole: bool = False,
+    finite: bool = False,
+) -> Any:
+    """The arguments as rows, whose values are checked if they may be looked at.
+
+    The budget may have to be `whole`, and each row may need a `finite` entry.
+    """
+    if hasattr(xp, "rows"):
+        how = {"axis": axis, "where": where, "name": name, "integer_k": whole}
+        return xp.rows(x, k, temperature, finite, **how)
+    none = k is NO_BUDGET
+    rows = as_rows(xp, x, 1 if none else k, temperature, axis, where, name)
     if xp.looks(rows.x, check):
-        verify(xp, xp.detach(rows.x), None, rows.tau, name, finite=True)
+        given = None if none else budget(rows.x, rows.whole, rows.part)
+        at = xp.detach(rows.x), given, rows.tau, name
+        verify(xp, *at, finite=finite, whole=whole)
     return rows
 
 
-def truncated_rows(
-    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
-) -> Rows:
-    """Rows with a whole budget of at least 1 each."""
-    rows = _whole_rows(xp, x, k, temperature, axis, where, check)
-    if xp.looks(rows.x, check) and not bool((rows.whole > 0).all()):
+def finite_rows(xp: Adapter, x: Any, *given: Any) -> Any:
+    """Rows without a budget, with at least one finite entry each."""
+    return checked(xp, x, NO_BUDGET, *given, finite=True)
+
+
+def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
+    """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
+    rows = checked(xp, x, k, *given, whole=True)
+    if xp.looks(rows.x, given[-1]) and not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
-    return rows
-
-
-def _whole_rows(
-    xp: Adapter, x: Any, k: Any, temperature: Any, axis: Any, where: Any, check: Any
-) -> Rows:
-    rows = as_rows(xp, x, k, temperature, axis, where)
-    look(xp, rows, check, whole=True)
     return rows
 
 

@@ -52,6 +52,20 @@ class Rows(NamedTuple):
         """Shape of a result with one entry per score."""
         return with_axes(tuple(self.x.shape[:-1]), self.axes, self.sizes)
 
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Shape of a result with one entry per row."""
+        return tuple(self.x.shape[:-1])
+
+    def flatten(self, xp: Adapter, array: Any, name: str) -> Any:
+        """Rows of an array of the shape of the scores, in their type."""
+        rows = flat(xp, xp.astype(array, self.x.dtype), self.axes)
+        return xp.broadcast_to(rows, self.x.shape)
+
+    def column(self, xp: Adapter, values: Any) -> Any:
+        """One number for each row."""
+        return xp.broadcast_to(values, self.batch)
+
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
         tail = tuple(range(-len(self.axes), 0))

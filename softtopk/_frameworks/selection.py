@@ -123,8 +123,8 @@ def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     if n <= _SHORT and b in (0.5, 1):
         if x.size > _FEW:
             return on_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
-        if x.size == n:
-            p = entmax_row(x.reshape(-1), b, tau)
+        if x.size == n and b == 0.5:
+            p = entmax_row(x.reshape(-1), tau)
             if p is not None:
                 return p.reshape(x.shape)
     flat = np.ascontiguousarray(x).reshape(-1, n)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from .._rows import real_number, real_numbers
+from .._solve.entmax import below_top
 from ..curves import CLIP, Entmax
-from ..simplex import check_order
 from .contract import Adapter
 from .operators import finite_rows, hard, truncated_rows
 from .rows import Rows, as_rows
@@ -22,6 +24,7 @@ __all__ = [
     "taylor_softmax",
 ]
 
+_MAX_ORDER = 100  # 1/order! and the powers next to it stay in the range of float64
 _SPARSEMAX = Entmax(2.0)
 
 
@@ -255,22 +258,15 @@ def check_alpha(alpha: Any) -> float:
     return real_number(alpha, "alpha", least=1)
 
 
-def _simplex(
-    xp: Adapter,
-    x: Any,
-    curve: Entmax,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: bool | None,
-) -> Any:
+def _simplex(xp: Adapter, x: Any, curve: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
+    temperature, axis, where, check = given
     if xp.is_quick(x, curve, check):
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
         if not xp.is_array(rows.tau):
             return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
-    rows = finite_rows(xp, x, temperature, axis, where, check)
+    rows = finite_rows(xp, x, *given)
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(CLIP if curve.b == 1 else curve, *at, False, True)
     return rows.expand(xp, p)
@@ -278,7 +274,20 @@ def _simplex(
 
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
     """(x - max) / tau, whose derivative by tau exists next to -inf."""
+    if hasattr(xp, "rows"):  # NumPy, whose rows hold nothing else and which needs none
+        return below_top(x, float(tau))
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = xp.isfinite(x)
     z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
     return xp.where(on, z, xp.where(x == -math.inf, x, math.nan))
+
+
+def check_order(order: int) -> int:
+    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
+        raise TypeError(f"order must be an integer, got {order!r}")
+    if order % 2 or not 2 <= order <= _MAX_ORDER:
+        raise ValueError(
+            f"order must be even and lie in [2, {_MAX_ORDER}] (a Taylor polynomial of "
+            f"odd order has a root), got {order}"
+        )
+    return int(order)

@@ -1,4 +1,4 @@
-"""Sorting from nested selections over the namespace, as in `softtopk.sorting`.
+"""Sorting from nested selections on every library, as in `softtopk.sorting`.
 
 The K selections of a row are K rows of the search, and their derivatives are those of
 `soft_topk`: nothing is sorted.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from .._rows import NO_BUDGET
 from ..curves import Curve, resolve
-from ..sorting import check_places
 from .contract import Adapter
-from .rows import Rows, as_rows, verify
+from .operators import checked
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -47,7 +49,7 @@ def soft_permutation(
     -----
     n K time and memory a row.
     """
-    rows, _, p = _nested(xp, x, places, curve, temperature, axis, where, check)
+    rows, _, p = nested(xp, x, places, curve, temperature, axis, where, check)
     return xp.astype(_steps(xp, p), rows.dtype)
 
 
@@ -74,7 +76,7 @@ def soft_sort(
         Of the shape and type of `x`.  Places beyond the number of entries that take
         part hold -inf.
     """
-    rows, count, p = _nested(xp, x, None, curve, temperature, axis, where, check)
+    rows, count, p = nested(xp, x, None, curve, temperature, axis, where, check)
     half = rows.x / 2  # the difference of two is always finite
     top = xp.detach(xp.max(half, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
@@ -108,40 +110,42 @@ def soft_rank(
         Of the shape and type of `x`, between 1 and the number of entries that take
         part; an entry without a place has 0.
     """
-    rows, _, p = _nested(xp, x, None, curve, temperature, axis, where, check)
+    rows, _, p = nested(xp, x, None, curve, temperature, axis, where, check)
     # What an entry lacks of j places is its part in the places after the j-th.
-    ranks = 1 + xp.sum(1 - p[..., 1:, :], axis=-2)
+    ranks = 1 + xp.sum(1 - p, axis=-2)
     return rows.expand(xp, xp.where(rows.x == -math.inf, 0 * ranks, ranks))
 
 
-def _nested(
-    xp: Adapter,
-    x: Any,
-    places: int | None,
-    curve: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: Any,
-) -> tuple[Rows, Any, Any]:
-    """The rows, their finite entries, and p(0), ..., p(K) as (..., K + 1, n)."""
-    rows = as_rows(xp, x, 1, temperature, axis, where)
-    if xp.looks(rows.x, check):
-        verify(xp, xp.detach(rows.x), None, rows.tau)
+def nested(
+    xp: Adapter, x: Any, places: int | None, curve: Any, *given: Any
+) -> tuple[Any, Any, Any]:
+    """The rows, their finite entries, and p(1), ..., p(K) as (..., K, n)."""
+    curve = resolve(curve)
+    rows = checked(xp, x, NO_BUDGET, *given)
     x, tau = rows.x, rows.tau
     count = xp.sum(xp.isfinite(x), axis=-1)[..., None]
-    steps = xp.places(check_places(places, x.shape[-1]) + 1, x)
+    steps = xp.places(check_places(places, x.shape[-1]), x) + 1
     whole = xp.integers(xp.minimum(steps, count), x)
     many = xp.broadcast_to(x[..., None, :], (*whole.shape, x.shape[-1]))
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = xp.select(resolve(curve), many, whole, part, tau, False, True)
+    p, _, _ = xp.select(curve, many, whole, part, tau, False, True)
     return rows, count, p
 
 
 def _steps(xp: Adapter, p: Any) -> Any:
     """What each place adds to the places before, without the negative rounding."""
-    steps = p[..., 1:, :] - p[..., :-1, :]
+    steps = xp.concat([p[..., :1, :], p[..., 1:, :] - p[..., :-1, :]], axis=-2)
     fixed = xp.detach(steps)
     return steps + (xp.where(fixed < 0, 0, fixed) - fixed)
+
+
+def check_places(places: Any, n: int) -> int:
+    if places is None:
+        return n
+    if isinstance(places, bool) or not isinstance(places, (int, np.integer)):
+        raise TypeError(f"places must be an integer or None, got {places!r}")
+    if not 1 <= places <= n:
+        raise ValueError(f"places must lie in [1, {n}], got {places}")
+    return int(places)

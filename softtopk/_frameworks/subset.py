@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from .._solve.subset import plan
 from ..curves import SIGMOID
-from ..subset import plan
 from .contract import Adapter
 from .rows import Rows
 from .selection import budget

@@ -91,6 +91,10 @@ class _Torch:
         return torch.all(x, dim=axis)
 
     @staticmethod
+    def concat(parts: Any, axis: int) -> Any:
+        return torch.cat(parts, dim=axis)
+
+    @staticmethod
     def softmax(x: Any) -> Any:
         return torch.softmax(x, dim=-1)
 
@@ -264,8 +268,8 @@ class _Torch:
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         kind = _Attach if torch.compiler.is_compiling() else _EagerAttach
-        pairs = [by.get(name, (None, None)) for name in ("x", "k", "tau")]
-        inputs, slopes = zip(*pairs, strict=True)
+        pairs = [by.get(name, (None, lambda: None)) for name in ("x", "k", "tau")]
+        inputs, slopes = [v for v, _ in pairs], [slope() for _, slope in pairs]
         return kind.apply(value, *inputs, *slopes)
 
 

@@ -167,20 +167,20 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     return p.astype(x.dtype, copy=False), p.max(axis=-1)
 
 
-def entmax_row(x: Array, b: float, tau: float) -> Array | None:
-    """`entmax_shares` of one row ``(n,)`` for b = 1 and b = 1/2, from a few numbers.
+def entmax_row(x: Array, tau: float) -> Array | None:
+    """`entmax_shares` of one row ``(n,)`` for b = 1/2, from a few numbers.
 
-    A score is above the threshold where those not below it, counted from it, have
-    shares of less than 1 in all.  None if many scores are near the largest, if none
-    is finite, or near the end of the range.
+    A score is above the threshold if the scores that are not below it, counted from
+    it, have shares of less than 1 in all.  None if many scores are near the largest, if
+    none is finite, or near the end of the range.
     """
     top = float(x.max())
-    if not abs(top) + tau / b < 1e38:
+    if not abs(top) + tau / 0.5 < 1e38:
         return None
-    near = x >= top - tau / b
+    near = x >= top - tau / 0.5
     if np.count_nonzero(near) > _HANDFUL:
         return None
-    d = [(v - top) / tau * b for v in x[near].tolist()]
+    d = [(v - top) / tau * 0.5 for v in x[near].tolist()]
     S = Q = 0.0
     above = []
     for v in sorted(d, reverse=True):
@@ -188,19 +188,14 @@ def entmax_row(x: Array, b: float, tau: float) -> Array | None:
         count = len(above)
         S += v
         Q += v * v
-        if (S - count * v if b == 1 else Q + v * (count * v - 2 * S)) >= 1:
+        if Q + v * (count * v - 2 * S) >= 1:
             above.pop()
             break
     mean = math.fsum(above) / len(above)
-    if b == 1:
-        t = mean - 1 / len(above)
-        shares = [v - t if v > t else 0.0 for v in d]
-    else:
-        variance = math.fsum([(v - mean) ** 2 for v in above])
-        t = mean - math.sqrt((1 - variance) / len(above))
-        shares = [(v - t) ** 2 if v > t else 0.0 for v in d]
+    variance = math.fsum([(v - mean) ** 2 for v in above])
+    t = mean - math.sqrt((1 - variance) / len(above))
     p = np.zeros_like(x)
-    p[near] = shares
+    p[near] = [(v - t) ** 2 if v > t else 0.0 for v in d]
     return p
 
 
@@ -384,3 +379,36 @@ def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
         e *= weight
     e /= e.sum(axis=-1, keepdims=True)
     return e
+
+
+def log_shares(
+    x: Array, tau: float, weight: Array | None = None
+) -> tuple[Array, Array]:
+    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's weighted sum.
+
+    Parameters
+    ----------
+    x : (R, n) array
+        Every row has a finite entry.
+    tau : float
+    weight : (R, n) array, optional
+        Sums to at least 1 in every row.
+
+    Returns
+    -------
+    log_p : (R, n) array
+        At most 0.
+    total : (R,) array
+        At least 0, with full relative accuracy.
+    """
+    d = below_top(x, tau)
+    e = np.exp(d)
+    if weight is not None:
+        e *= weight
+    # S = 1 + rest: the largest term would swallow the digits of the others.
+    place = x.argmax(axis=-1)[:, None]
+    largest = np.take_along_axis(e, place, axis=-1)
+    np.put_along_axis(e, place, largest - 1, axis=-1)
+    total = np.log1p(np.maximum(e.sum(axis=-1), 0))
+    d -= total[:, None]
+    return d, total

@@ -1,0 +1,252 @@
+r"""The search on NumPy for two budgets: a matrix at a time, in double precision.
+
+A round holds the rows at their budgets, by the solver of `soft_topk`, and moves the
+columns' thresholds :math:`\beta`: by Newton's step, or where that is of no use, to the
+columns' own thresholds (the alternation, which is Sinkhorn's for :math:`f=e^t`).
+Derived in *training/balance*.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from .._rows import Array, Rows
+from ..curves import Curve
+from .additive import Additive
+from .numpy import Solution, solve
+
+_EPS = float(np.finfo(np.float64).eps)
+_COOLING = 4.0  # the temperatures before the last fall by this factor
+_WARM = 20  # rounds at each of them, at most
+_NEAR = 1e-2  # what the columns may be off by there
+_STRIDE = 64.0  # temperatures; no step of Newton's is longer
+_LENGTHS = 16  # of a step, to try
+_PATIENCE = 4  # rounds after which to ask whether budgets fit
+_SHARE = 1e-9  # of all: what rows need beyond what they can get, by more than rounding
+_UNFIT = "no shares in [0, 1] have the sums k and columns: "
+
+
+class Problem(NamedTuple):
+    """One matrix with its budgets, at least as many rows as columns.
+
+    Attributes
+    ----------
+    x : (m, n) float64 array
+        The scores, -inf where a share is known.
+    known : (m, n) array
+        The shares that the budgets leave no choice for, else 0.
+    k, c : (m,), (n,) arrays
+        What is left of the budgets.
+    """
+
+    x: Array
+    known: Array
+    k: Array
+    c: Array
+
+    def off(self, errors: Array) -> float:
+        """The largest error of a column, as a share of its budget."""
+        budget = np.where(self.c > 0, self.c, np.inf)
+        return float((np.abs(errors) / budget).max())
+
+
+class State(NamedTuple):
+    """Shares, the rows' thresholds (anchor, offset), the columns', and their errors."""
+
+    p: Array
+    anchor: Array
+    offset: Array
+    beta: Array
+    off: Array
+
+    @property
+    def error(self) -> float:
+        """What the columns are off by in all, or inf for a step into nowhere."""
+        total = float(np.abs(self.off).sum())
+        return total if math.isfinite(total) else math.inf
+
+
+def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
+    """Budgets that fit one by one, and what they leave no choice for."""
+    for axis, (budget, name) in enumerate(zip((k, c), names, strict=True)):
+        count = np.isfinite(x).sum(axis=1 - axis)
+        fits = (budget >= 0) & (budget <= count)
+        if not fits.all():
+            i = int(fits.argmin())
+            raise ValueError(
+                f"{name} must lie in [0, {count[i]}], where {count[i]} is the number "
+                f"of finite entries of S in the {'row' if name == 'k' else 'column'}, "
+                f"got {budget[i]:g}"
+            )
+    total = k.sum()
+    if abs(total - c.sum()) > 1e-12 * total:
+        sums = {names[0]: total, names[1]: c.sum()}
+        raise ValueError(
+            f"k and columns must have the same sum, got {sums['k']:.17g} and "
+            f"{sums['columns']:.17g}"
+        )
+    return _forced(Problem(x, np.zeros_like(x), k, c))
+
+
+def _forced(given: Problem) -> Problem:
+    """Shares of 0 and 1 that a budget of nothing or of everything leaves no choice for.
+
+    Their entries, and what they take from the budgets, are taken out until none is
+    left.
+    """
+    x, known, k, c = given
+    free = np.isfinite(x)
+    least = 8 * _EPS * k.sum()  # what rounding leaves of a budget
+    while True:
+        rest = free.sum(axis=1) - k, free.sum(axis=0) - c
+        empty = free & ((k <= least)[:, None] | (c <= least))
+        full = free & ((rest[0] <= least)[:, None] | (rest[1] <= least))
+        lacking = max(-side.min(initial=0) for side in (k, c, *rest))
+        if lacking > least or (empty & full).any():
+            raise ValueError(_UNFIT + "some entries would have to be both 0 and 1")
+        if not (full.any() or empty.any()):
+            left = [np.where(side > least, side, 0) for side in (k, c)]
+            return Problem(np.where(free, x, -np.inf), known, *left)
+        free = free & ~(empty | full)
+        k, c, known = k - full.sum(axis=1), c - full.sum(axis=0), known + full
+
+
+def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
+    """An error if the rows with the least thresholds ask for more than there is.
+
+    The columns can give the rows of a set I at most the sum of min(c, |E(I, j)|), E the
+    entries that take part.  Where budgets do not fit the dual has no minimum, the
+    thresholds run off, and the first rows in their order show such a set.
+    """
+    order = np.argsort(alpha, kind="stable")
+    count = np.cumsum(np.isfinite(problem.x[order]), axis=0)
+    most = np.minimum(problem.c, count).sum(axis=1)
+    need = np.cumsum(problem.k[order])
+    i = int((need - most).argmax())
+    if need[i] - most[i] > _SHARE * need[-1]:
+        side = {"k": "rows", "columns": "columns"}
+        ours, theirs = (side[name] for name in names)
+        raise ValueError(
+            f"{_UNFIT}{i + 1} of the {ours} need {need[i]:.9g}, "
+            f"and the {theirs} can give them {most[i]:.9g}"
+        )
+
+
+def balanced_matrix(
+    curve: Curve, problem: Problem, tau: float, limit: int, names: tuple[str, str]
+) -> State:
+    """Shares with these budgets, found from those at higher temperatures."""
+    x = problem.x
+    scores = x[np.isfinite(x)]
+    if not scores.size:
+        return _at(curve, problem, np.zeros(x.shape[1]), tau)
+    spread, beta = float(scores.std()), np.zeros(x.shape[1])
+    stages = max(0, math.ceil(math.log(max(spread, tau) / tau, _COOLING)))
+    for stage in range(stages, 0, -1):
+        warm = tau * _COOLING**stage
+        beta, _ = _search(curve, problem, beta, warm, _WARM, _NEAR, names)
+    goal = _EPS * (32 + float(np.ptp(scores)) / tau)
+    beta, off = _search(curve, problem, beta, tau, limit, goal, names)
+    at = _at(curve, problem, beta, tau)
+    if off > 16 * goal:
+        _check_fit(problem, at.anchor + tau * at.offset, names)
+        warnings.warn(
+            f"balanced_topk took {limit} rounds and has {names[1]} still off by up to "
+            f"{off:.1e} of themselves",
+            RuntimeWarning,
+            stacklevel=8,
+        )
+    return at
+
+
+def _search(
+    curve: Curve,
+    problem: Problem,
+    beta: Array,
+    tau: float,
+    limit: int,
+    goal: float,
+    names: tuple[str, str],
+) -> tuple[Array, float]:
+    """The columns' thresholds, and by what share of a budget they are still off."""
+    at = _at(curve, problem, beta, tau)
+    for count in range(limit):
+        if problem.off(at.off) <= goal:
+            break
+        alpha = at.anchor + tau * at.offset
+        if count > _PATIENCE:
+            _check_fit(problem, alpha, names)
+        new = _newton(curve, problem, at, tau)
+        if new is None:
+            new = _alternate(curve, problem, alpha, tau)
+            if not new.error < at.error and problem.off(at.off) <= 16 * goal:
+                break  # rounding is all that is left
+        at = new
+    return at.beta, problem.off(at.off)
+
+
+def _at(curve: Curve, problem: Problem, beta: Array, tau: float) -> State:
+    """The rows at their budgets, given the columns' thresholds."""
+    found = _thresholds(curve, problem.x - beta, problem.k, tau)
+    return State(*found, beta, found.p.sum(axis=0) - problem.c)
+
+
+def _alternate(curve: Curve, problem: Problem, alpha: Array, tau: float) -> State:
+    """The columns at their budgets, then the rows."""
+    found = _thresholds(curve, problem.x.T - alpha, problem.c, tau)
+    return _at(curve, problem, _centred(found.anchor + tau * found.offset), tau)
+
+
+def _newton(curve: Curve, problem: Problem, at: State, tau: float) -> State | None:
+    """A step of Newton's, as long as it shrinks the errors; None if there is none.
+
+    Along the step the dual is convex, and its slope is less the product with the
+    errors: where no length shrinks them, as near a kink of the curve, the longest one
+    is taken that was seen to lie before the minimum.
+    """
+    with np.errstate(all="ignore"):  # weights that nearly vanish
+        step = tau * Additive(slopes(curve, problem.x, at, tau)).reduced(at.off)
+    longest = np.abs(step).max()
+    if not math.isfinite(longest):
+        return None
+    length, low, high = min(1.0, _STRIDE * tau / longest), 0.0, math.inf
+    before = None
+    for _ in range(_LENGTHS):
+        new = _at(curve, problem, _centred(at.beta + length * step), tau)
+        if new.error <= (1 - 0.2 * length) * at.error:
+            return new
+        if new.off @ step > 0:
+            low, before = length, new
+        else:
+            high = length
+        if low == 0:
+            length = high / 8
+        else:
+            length = math.sqrt(low * high) if high < math.inf else 4 * low
+    return before
+
+
+def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
+    """`soft_topk` of rows whose scores are finite or -inf."""
+    x = np.ascontiguousarray(x)
+    count = np.isfinite(x).sum(axis=-1)
+    m, n = x.shape
+    with np.errstate(all="ignore"):
+        return solve(curve, Rows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
+
+
+def _centred(beta: Array) -> Array:
+    """Thresholds less their mean, 0 where a column takes no part."""
+    taking = np.isfinite(beta)
+    return np.where(taking, beta - beta[taking].mean(), 0)
+
+
+def slopes(curve: Curve, x: Array, at: State, tau: float) -> Array:
+    """W, the slope of the curve at every entry."""
+    with np.errstate(all="ignore"):
+        u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
+        return np.where(np.isfinite(u), curve.slope(u), 0)
