@@ -21,7 +21,7 @@ from .rows import verify
 _PASSES = 4
 """Passes between two looks at an accelerator, each of which waits for it."""
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types of tensors that are numbers in memory."""
 
 
@@ -257,7 +257,7 @@ class _Torch:
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
-        if not _Torch.looks(x, check) or type(x) not in _PLAIN or not x.is_cpu:
+        if not _Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
             return False
         return scheme_of(curve) is not None
 
