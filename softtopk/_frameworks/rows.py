@@ -76,7 +76,8 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
     if not axes:
         return x[..., None]
     if len(axes) > 1:
-        x = xp.reshape(x, (*x.shape[: -len(axes)], -1))
+        n = math.prod(x.shape[-len(axes) :])  # not -1: the batch may be empty
+        x = xp.reshape(x, (*x.shape[: -len(axes)], n))
     return x
 
 

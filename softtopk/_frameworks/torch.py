@@ -278,16 +278,19 @@ def _leaf(state: Any) -> Any:
     return state
 
 
+def _own(value: Any) -> Any:
+    """A copy whose strides follow from its shape: those of a loop may not change."""
+    return value.clone(memory_format=torch.contiguous_format)
+
+
 def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
     """The loop as one node of the graph: flat, and no two numbers in one memory."""
     start, form = internals.flatten(state)
-    start = [
-        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
-    ]
+    start = [_own(v) if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start]
 
     def body(*flat: Any) -> tuple[Any, ...]:
         out, _ = internals.flatten(step(*internals.unflatten(flat, form)))
-        return tuple(v.clone() for v in out)
+        return tuple(map(_own, out))
 
     return internals.unflatten(
         internals.while_loop(

@@ -6,6 +6,7 @@ import io
 import numpy as np
 import pytest
 import torch
+from test_behaviour import BASE, MISSING
 
 import softtopk.torch as stk
 
@@ -91,3 +92,67 @@ def test_a_compiled_layer_is_cooled_in_one_graph():
         expected = stk.soft_topk(x, 2, temperature=float(tau))
         torch.testing.assert_close(compiled(x), expected, rtol=0, atol=1e-6)
     assert len(graphs) == 1
+
+
+SMALL = {"alpha": 1.5, "k": 2}
+EMPTY = [name for name in BASE if name not in MISSING]
+
+
+def empty_call(ops, array, name, **given):
+    """An operator of scores alone, and its scores of a batch of none."""
+    shape = (0, 3, 5) if name == "balanced_topk" else (3, 0, 5)
+    settings = {key: SMALL.get(key, v) for key, v in BASE[name].items()} | given
+    if "target" in settings:
+        settings["target"] = array(np.zeros(shape[:-1], int))
+    for key, v in settings.items():
+        if isinstance(v, np.ndarray):
+            settings[key] = array(v)
+    f = getattr(ops, name)
+    return lambda x: f(x, **settings), array(np.empty(shape))
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_batch_has_empty_results_and_gradients(lib, name):
+    f, x = empty_call(lib.ops, lib.array, name)  # a gradient is compiled with JAX
+    assert 0 in f(x).shape
+    _, slope = lib.value_and_gradient(lambda x: (f(x) ** 2).sum())(x)
+    assert slope.shape == x.shape
+    if lib.name == "torch":
+        f, x = empty_call(lib.ops, lib.array, name, check=False)
+        assert f(x.requires_grad_()).sum() == 0
+
+
+COMPILED = ["soft_topk", "top_k", "am_softmax_loss", "entmax_loss", "balanced_topk"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_an_empty_batch_compiles(name):
+    f, x = empty_call(stk, torch.tensor, name)
+    torch.compiler.reset()
+    p = torch.compile(f, fullgraph=True, backend="eager")(x.requires_grad_())
+    assert 0 in p.shape
+    if p.requires_grad:
+        assert torch.autograd.grad(p.sum(), x)[0].shape == x.shape
+
+
+def test_an_empty_batch_may_have_its_own_budgets_and_temperatures(lib):
+    given = {"k": np.ones((3, 0)), "temperature": np.ones((3, 0))}
+    f, x = empty_call(lib.ops, lib.array, "soft_topk", **given)
+    assert f(x).shape == x.shape
+
+
+def test_an_empty_batch_of_several_axes(lib):
+    x = np.empty((0, 2, 3))
+    for axis in ((-2, -1), (1, 2)):
+        assert lib.ops.soft_topk(lib.array(x), 2, axis=axis).shape == x.shape
+        assert lib.ops.threshold(lib.array(x), 2, axis=axis).shape == (0,)
+
+
+@pytest.mark.parametrize("alpha", [1, 1.3])
+def test_entmax_compiles(alpha):
+    def f(x):
+        return stk.entmax(x, alpha)
+
+    torch.compiler.reset()
+    found = torch.compile(f, fullgraph=True, backend="eager")(scores())
+    torch.testing.assert_close(found, f(scores()), rtol=0, atol=1e-14)
