@@ -9,7 +9,7 @@ from .._rows import check_positive
 from ..curves import Curve, resolve
 from . import subset
 from .contract import Adapter
-from .rows import Rows, as_rows, verify
+from .rows import Rows, as_rows, nan_unless, spoiled, verify
 from .selection import budget
 
 
@@ -184,7 +184,8 @@ def top_k_sum(
     rows = as_rows(xp, x, k, 1.0, axis, where)
     look(xp, rows, check)
     weight = hard(xp, rows, k)
-    used = xp.where(weight > 0, rows.x, 0 * weight)
+    x = nan_unless(xp, weight[..., 0] == weight[..., 0], rows.x)
+    used = xp.where(weight > 0, x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
     )
@@ -322,7 +323,8 @@ def finite_rows(
     rows = as_rows(xp, x, 1, temperature, axis, where, name)
     if xp.looks(rows.x, check):
         verify(xp, xp.detach(rows.x), None, rows.tau, name, finite=True)
-    return rows
+        return rows
+    return spoiled(xp, rows)
 
 
 def truncated_rows(
@@ -330,7 +332,9 @@ def truncated_rows(
 ) -> Rows:
     """Rows with a whole budget of at least 1 each."""
     rows = _whole_rows(xp, x, k, temperature, axis, where, check)
-    if xp.looks(rows.x, check) and not bool((rows.whole > 0).all()):
+    if not xp.looks(rows.x, check):
+        return spoiled(xp, rows)
+    if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows
 

@@ -156,3 +156,54 @@ def test_entmax_compiles(alpha):
     torch.compiler.reset()
     found = torch.compile(f, fullgraph=True, backend="eager")(scores())
     torch.testing.assert_close(found, f(scores()), rtol=0, atol=1e-14)
+
+
+BAD = {
+    "nan": {"entry": np.nan},
+    "inf": {"entry": np.inf},
+    "budget": {"k": np.array([2.0, 9.0, 2.0])},
+    "temperature": {"temperature": np.array([1.0, -1.0, 1.0])},
+}
+UNLOOKED = {
+    "soft_topk": BAD,
+    "threshold": BAD,
+    "top_k_st": BAD,
+    "grad_topk": BAD,
+    "log_partition": BAD,
+    "softmax": ["nan", "inf", "temperature"],
+    "log_softmax": ["nan", "temperature"],
+    "sparse_softmax": BAD,
+    "entmax": ["nan", "temperature"],
+    "top_k_sum": ["nan", "budget"],
+    "soft_rank": ["nan"],
+    "cross_entropy": ["nan"],
+    "balanced_topk": ["nan"],
+}
+
+
+@pytest.mark.parametrize("name", UNLOOKED)
+def test_the_gradient_of_a_bad_row_is_nan(lib, name):
+    """Where nobody looks: torch's check=False, and a program of JAX."""
+    rng = np.random.default_rng(1)
+    for what in UNLOOKED[name]:
+        changes = dict(BAD[what])
+        given = BASE.get(name, {"k": 2})
+        settings = {key: SMALL.get(key, v) for key, v in given.items()}
+        x = rng.standard_normal((3, 4, 6) if name == "balanced_topk" else (3, 6))
+        x[(1,) * (x.ndim - 1) + (2,)] = changes.pop("entry", 0.5)
+        settings |= changes
+        if "target" in settings:
+            settings["target"] = np.zeros(3, int)
+        for key, v in settings.items():
+            if isinstance(v, np.ndarray):
+                settings[key] = lib.array(v)
+        check = False if lib.name == "torch" else None
+
+        def f(x, settings=settings, check=check):
+            p = getattr(lib.ops, name)(x, **settings, check=check)
+            return (p * lib.array(np.cos(np.arange(p.shape[-1])))).sum()
+
+        _, slope = lib.value_and_gradient(f)(lib.array(x))
+        slope = lib.numpy(slope)
+        assert np.isnan(slope[1]).all(), what
+        assert np.isfinite(slope[[0, 2]]).all(), what
