@@ -360,8 +360,12 @@ def hard(xp: Adapter, rows: Rows, k: Any) -> Any:
     given = budget(x, rows.whole, rows.part)
     fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    if not xp.is_array(k) and getattr(k, "ndim", 0) == 0 and not isinstance(k, list):
-        place = min(max(math.ceil(k), 1), n) if math.isfinite(k) else 1
+    number = type(k) in (int, float)  # what a compiler can follow
+    if number or not (
+        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list)
+    ):
+        place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
+        place = min(max(place, 1), n)
         pivot = xp.largest(xp.detach(x), place)
     else:
         place = xp.clip(rows.whole + (rows.part > 0), 1, n)

@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch.autograd import Function
-from torch.distributed.tensor import DTensor, Replicate
 
 from .. import curves as curves
 from .._namespace import register
@@ -27,9 +26,25 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 def _whole(out: Any) -> Any:
     """The sums of a divided row, added once over the devices."""
-    if isinstance(out, DTensor):
-        return out.redistribute(placements=[Replicate()] * out.device_mesh.ndim)
+    if _is_divided(out):
+        return out.redistribute(placements=_everywhere(out))
     return out
+
+
+def _is_divided(x: Any) -> bool:
+    """Whether a tensor is a DTensor.
+
+    Its module takes a second to import and is missing where PyTorch was built without
+    torch.distributed, so that the type is known by its name.
+    """
+    return type(x) not in PLAIN and type(x).__name__ == "DTensor"
+
+
+def _everywhere(like: Any) -> list[Any]:
+    """The placement of a tensor of which every device has a copy."""
+    from torch.distributed.tensor import Replicate
+
+    return [Replicate()] * like.device_mesh.ndim
 
 
 class _Linalg:
@@ -116,7 +131,7 @@ class _Torch:
     def to_numpy(x: Any) -> Any:
         """The values, for a message: bfloat16, which NumPy lacks, as float32."""
         x = _whole(x)
-        x = x.full_tensor() if isinstance(x, DTensor) else x
+        x = x.full_tensor() if _is_divided(x) else x
         return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
 
     @staticmethod
@@ -143,9 +158,10 @@ class _Torch:
     @staticmethod
     def replicate(value: Any, like: Any) -> Any:
         """A number a row as every device of a divided row needs it."""
-        if isinstance(like, DTensor) and not isinstance(value, DTensor):
-            places = [Replicate()] * like.device_mesh.ndim
-            return DTensor.from_local(value, like.device_mesh, places)
+        if _is_divided(like) and not _is_divided(value):
+            from torch.distributed.tensor import DTensor
+
+            return DTensor.from_local(value, like.device_mesh, _everywhere(like))
         return value
 
     @staticmethod
@@ -244,7 +260,7 @@ class _Torch:
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        if isinstance(x, DTensor):
+        if _is_divided(x):
             raise NotImplementedError(
                 "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
                 "gather the scores (full_tensor), or give each process its matrices"

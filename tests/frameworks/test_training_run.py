@@ -2,6 +2,9 @@
 
 import copy
 import io
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -207,3 +210,26 @@ def test_the_gradient_of_a_bad_row_is_nan(lib, name):
         slope = lib.numpy(slope)
         assert np.isnan(slope[1]).all(), what
         assert np.isfinite(slope[[0, 2]]).all(), what
+
+
+def test_a_budget_that_changes_is_compiled():
+    def f(x, k):
+        return stk.top_k(x, k), stk.top_k(x, 2 * len(x), dim=None)
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="eager")
+    for k in (2, 3, 5):
+        for x in (scores(), scores()[:3]):
+            for found, expected in zip(compiled(x, k), f(x, k), strict=True):
+                assert torch.equal(found, expected)
+
+
+def test_distributed_tensors_are_not_imported():
+    program = """
+        import sys, torch
+        before = "torch.distributed.tensor" in sys.modules
+        import softtopk.torch
+        assert before or "torch.distributed.tensor" not in sys.modules
+    """
+    run = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
+    subprocess.run(run, check=True, timeout=120)
