@@ -364,11 +364,14 @@ def real_number(
     TypeError, ValueError
         If it is not; the message names the argument and what is allowed.
     """
-    given = np.asarray(value)
-    if given.ndim or given.dtype.kind not in "iuf":
+    # Without NumPy for the usual case, which a compiler can then follow.
+    given = value if type(value) in (int, float) else np.asarray(value)
+    if type(given) is int and abs(given) > 2**1000:  # beyond the floats
+        given = np.asarray(given)
+    if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
         raise TypeError(f"{name} must be one real number, got {reprlib.repr(value)}")
     number = float(given)
-    if math.isfinite(number) and number >= least and number > above:
+    if abs(number) < math.inf and number >= least and number > above:
         return number
     bound = f" and at least {least:g}" if least > -math.inf else ""
     bound += f" and above {above:g}" if above > -math.inf else ""

@@ -6,7 +6,7 @@ there, with the types and the words of each library.  It imports no framework.
 
     python tools/frameworks_modules.py
 
-tests/package/test_frameworks_modules.py keeps the files current.
+tests/book/test_frameworks_modules.py keeps the files current.
 """
 
 from __future__ import annotations

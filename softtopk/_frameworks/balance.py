@@ -371,21 +371,27 @@ def push(
 ) -> tuple[Any, Any]:
     """The changes of the shares and of u."""
     W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
-    u = _finite(u)
+    u, good = _finite(u), _good(u)
     G = dS - u * _matrix(dtau)
     left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
     du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
-    return left / _matrix(tau), namespace(u).where(W > 0, du, 0)
+    return good * left / _matrix(tau), namespace(u).where(W > 0, du, 0)
 
 
 def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
     """The gradients by S, k, columns and tau, from those by the shares and by u."""
     W = _slopes(curve, u)
-    g = W * gp + namespace(u).where(W > 0, gu, 0)
+    g = _good(u) * (W * gp + namespace(u).where(W > 0, gu, 0))
     left, gk, gc = Additive(W).rest(g)
     gS = left / _matrix(tau)
     gtau = -(gS * _finite(u)).sum((-2, -1))
     return gS, gk, gc, gtau if tau.ndim else gtau.sum()
+
+
+def _good(u: Any) -> Any:
+    """1, or NaN in a matrix that is NaN: its derivatives are too."""
+    xp = namespace(u)
+    return xp.where(u == u, xp.ones_like(u), xp.detach(u))
 
 
 def _finite(u: Any) -> Any:

@@ -9,7 +9,7 @@ from .._rows import NO_BUDGET, check_positive
 from ..curves import Curve, resolve
 from . import subset
 from .contract import Adapter
-from .rows import Rows, as_rows, verify
+from .rows import Rows, as_rows, nan_unless, spoiled, verify
 from .selection import budget
 
 
@@ -182,7 +182,8 @@ def top_k_sum(
     """
     rows = checked(xp, x, k, 1.0, axis, where, check)
     weight = hard(xp, rows, k)
-    used = xp.where(weight > 0, rows.x, 0 * weight)
+    x = nan_unless(xp, weight[..., 0] == weight[..., 0], rows.x)
+    used = xp.where(weight > 0, x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
     )
@@ -323,7 +324,8 @@ def checked(
         given = None if none else budget(rows.x, rows.whole, rows.part)
         at = xp.detach(rows.x), given, rows.tau, name
         verify(xp, *at, finite=finite, whole=whole)
-    return rows
+        return rows
+    return spoiled(xp, rows) if finite else rows
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any) -> Any:
@@ -334,7 +336,9 @@ def finite_rows(xp: Adapter, x: Any, *given: Any) -> Any:
 def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
     rows = checked(xp, x, k, *given, whole=True)
-    if xp.looks(rows.x, given[-1]) and not bool((rows.whole > 0).all()):
+    if not xp.looks(rows.x, given[-1]):
+        return spoiled(xp, rows)
+    if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows
 
@@ -352,8 +356,12 @@ def hard(xp: Adapter, rows: Rows, k: Any) -> Any:
     given = budget(x, rows.whole, rows.part)
     fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    if not xp.is_array(k) and getattr(k, "ndim", 0) == 0 and not isinstance(k, list):
-        place = min(max(math.ceil(k), 1), n) if math.isfinite(k) else 1
+    number = type(k) in (int, float)  # what a compiler can follow
+    if number or not (
+        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list)
+    ):
+        place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
+        place = min(max(place, 1), n)
         pivot = xp.largest(xp.detach(x), place)
     else:
         place = xp.clip(rows.whole + (rows.part > 0), 1, n)

@@ -90,7 +90,8 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
     if not axes:
         return x[..., None]
     if len(axes) > 1:
-        x = xp.reshape(x, (*x.shape[: -len(axes)], -1))
+        n = math.prod(x.shape[-len(axes) :])  # not -1: the batch may be empty
+        x = xp.reshape(x, (*x.shape[: -len(axes)], n))
     return x
 
 
@@ -210,6 +211,22 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         raise ValueError(
             f"{name} must broadcast to shape {shape}, got shape {tuple(array.shape)}"
         ) from None
+
+
+def nan_unless(xp: Adapter, fits: Any, x: Any) -> Any:
+    """The rows that fit; the others NaN, with a derivative that is NaN.
+
+    A product has both, in forward and in reverse mode: the derivative of a choice by
+    the entries that are not chosen would be 0.
+    """
+    return x * xp.where(fits, xp.ones_like(x[..., 0]), math.nan)[..., None]
+
+
+def spoiled(xp: Adapter, rows: Rows) -> Rows:
+    """Rows that need no budget, NaN where the scores or the temperature do not fit."""
+    fits = xp.all(rows.x < math.inf, axis=-1) & (xp.max(rows.x, axis=-1) > -math.inf)
+    fits = fits & (rows.tau > 0) & (rows.tau < math.inf)
+    return rows._replace(x=nan_unless(xp, fits, rows.x))
 
 
 def verify(

@@ -223,6 +223,9 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     total = xp.sum(e, axis=-1)
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
+    if not plain:  # a bad row, whose t is NaN, has NaN for its derivatives
+        good = xp.where(t == t, 1, xp.detach(t))[..., None]
+        w, s = w * good, s * good
     steep = W > xp.finfo(W.dtype).tiny
     return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
 

@@ -252,8 +252,7 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
 
 def check_alpha(alpha: Any) -> float:
     """One order of entmax; an array of them has no rule of differentiation."""
-    values = real_numbers(alpha, "alpha")
-    if values.ndim:
+    if type(alpha) not in (int, float) and real_numbers(alpha, "alpha").ndim:
         raise TypeError(f"alpha must be one real number, got {alpha!r}")
     return real_number(alpha, "alpha", least=1)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from .._solve.subset import plan
 from ..curves import SIGMOID
 from .contract import Adapter
-from .rows import Rows
+from .rows import Rows, nan_unless
 from .selection import budget
 
 DEPTH = {8: 27, 4: 13}
@@ -42,6 +42,7 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
     good = (tau > 0) & (tau < math.inf)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
     fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
+    x = nan_unless(xp, fits, x)
     inner = fits & (k.whole > 0) & (k.rest > 0)
     n = x.shape[-1]
     whole = xp.where(inner, k.whole, 1)

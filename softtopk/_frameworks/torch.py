@@ -7,7 +7,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch.autograd import Function
-from torch.distributed.tensor import DTensor, Replicate
 
 from .. import curves as curves
 from .._namespace import register
@@ -21,15 +20,31 @@ from .rows import verify
 _PASSES = 4
 """Passes between two looks at an accelerator, each of which waits for it."""
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types of tensors that are numbers in memory."""
 
 
 def _whole(out: Any) -> Any:
     """The sums of a divided row, added once over the devices."""
-    if isinstance(out, DTensor):
-        return out.redistribute(placements=[Replicate()] * out.device_mesh.ndim)
+    if _is_divided(out):
+        return out.redistribute(placements=_everywhere(out))
     return out
+
+
+def _is_divided(x: Any) -> bool:
+    """Whether a tensor is a DTensor.
+
+    Its module takes a second to import and is missing where PyTorch was built without
+    torch.distributed, so that the type is known by its name.
+    """
+    return type(x) not in PLAIN and type(x).__name__ == "DTensor"
+
+
+def _everywhere(like: Any) -> list[Any]:
+    """The placement of a tensor of which every device has a copy."""
+    from torch.distributed.tensor import Replicate
+
+    return [Replicate()] * like.device_mesh.ndim
 
 
 class _Linalg:
@@ -120,7 +135,7 @@ class _Torch:
     def to_numpy(x: Any) -> Any:
         """The values, for a message: bfloat16, which NumPy lacks, as float32."""
         x = _whole(x)
-        x = x.full_tensor() if isinstance(x, DTensor) else x
+        x = x.full_tensor() if _is_divided(x) else x
         return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
 
     @staticmethod
@@ -147,9 +162,10 @@ class _Torch:
     @staticmethod
     def replicate(value: Any, like: Any) -> Any:
         """A number a row as every device of a divided row needs it."""
-        if isinstance(like, DTensor) and not isinstance(value, DTensor):
-            places = [Replicate()] * like.device_mesh.ndim
-            return DTensor.from_local(value, like.device_mesh, places)
+        if _is_divided(like) and not _is_divided(value):
+            from torch.distributed.tensor import DTensor
+
+            return DTensor.from_local(value, like.device_mesh, _everywhere(like))
         return value
 
     @staticmethod
@@ -248,7 +264,7 @@ class _Torch:
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        if isinstance(x, DTensor):
+        if _is_divided(x):
             raise NotImplementedError(
                 "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
                 "gather the scores (full_tensor), or give each process its matrices"
@@ -261,7 +277,7 @@ class _Torch:
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
-        if not _Torch.looks(x, check) or type(x) not in _PLAIN or not x.is_cpu:
+        if not _Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
             return False
         return scheme_of(curve) is not None
 
@@ -282,16 +298,19 @@ def _leaf(state: Any) -> Any:
     return state
 
 
+def _own(value: Any) -> Any:
+    """A copy whose strides follow from its shape: those of a loop may not change."""
+    return value.clone(memory_format=torch.contiguous_format)
+
+
 def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
     """The loop as one node of the graph: flat, and no two numbers in one memory."""
     start, form = internals.flatten(state)
-    start = [
-        v.clone() if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start
-    ]
+    start = [_own(v) if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start]
 
     def body(*flat: Any) -> tuple[Any, ...]:
         out, _ = internals.flatten(step(*internals.unflatten(flat, form)))
-        return tuple(v.clone() for v in out)
+        return tuple(map(_own, out))
 
     return internals.unflatten(
         internals.while_loop(

@@ -7,41 +7,78 @@ from typing import Any
 import torch
 
 from . import operators, simplex
-from .torch import ADAPTER
+from .torch import ADAPTER, PLAIN
 from .words import one_of
+
+_TENSORS = ("k", "temperature")
+"""Settings that may be tensors: those are saved, and moved with the module."""
 
 
 class _Module(torch.nn.Module):
-    """An operator with its settings."""
+    """An operator with its settings, which are attributes that can be assigned to.
+
+    A tensor given as `k` or `temperature` is a buffer, and a Parameter a parameter.  A
+    number that is assigned to a buffer fills it, so that the module keeps the entries
+    of its `state_dict`.
+    """
 
     operator: Any = None
 
     def __init__(self, **settings: Any) -> None:
         super().__init__()
-        self.settings = settings
-        for name in ("k", "temperature"):
-            if isinstance(settings.get(name), torch.nn.Parameter):
-                self.register_parameter(name, settings.pop(name))
+        self._names = tuple(settings)
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        known = self._buffers.get(name) if name in _TENSORS else None
+        if known is not None and type(value) in (int, float):
+            dtype = torch.result_type(known, value)  # 2.5 is no integer
+            value = torch.full_like(known, value, dtype=dtype)
+        elif name in _TENSORS and name not in self._parameters and known is None:
+            tensor = isinstance(value, torch.Tensor)
+            if tensor and not isinstance(value, torch.nn.Parameter):
+                self.__dict__.pop(name, None)
+                self.register_buffer(name, value)
+                return
+        super().__setattr__(name, value)
 
     def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
         """The operator at x; arguments such as `where` and `k` may be given here."""
-        settings = self.settings | dict(self.named_parameters()) | given
+        settings = {name: getattr(self, name) for name in self._names} | given
         other = {"axis": settings.pop("axis")} if "axis" in settings else {}
         axis = one_of("dim", settings.pop("dim"), -1, "axis", other)
         out: torch.Tensor = type(self).operator(ADAPTER, x, axis=axis, **settings)
         return out
 
     def extra_repr(self) -> str:
-        """The settings."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+        """The settings that are in force."""
+        shown = {name: _shown(getattr(self, name)) for name in self._names}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _shown(value: Any) -> str:
+    """A setting as `repr` shows it, and a tensor by its kind and its value or shape."""
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    kind = "Parameter" if isinstance(value, torch.nn.Parameter) else "tensor"
+    # The value of another type of tensor may be on another machine, or nowhere.
+    if value.numel() == 1 and type(value) in PLAIN and not value.is_meta:
+        return f"{kind}({value.item():g})"
+    return f"{kind}(shape={tuple(value.shape)})"
 
 
 class SoftTopK(_Module):
-    """`soft_topk` as a module; `k` and `temperature` may be parameters to be trained.
+    """`soft_topk` as a module; its settings are attributes that can be assigned to.
+
+    A tensor given as `k` or `temperature` is a buffer: `to` moves it and `state_dict`
+    holds it.  A Parameter is trained.
 
     >>> import softtopk.torch as stk
-    >>> stk.SoftTopK(k=2, curve="exp")
-    SoftTopK(k=2, curve='exp', temperature=1.0, dim=-1)
+    >>> layer = stk.SoftTopK(k=2, curve="exp")
+    >>> layer.temperature = 0.1
+    >>> layer
+    SoftTopK(k=2, curve='exp', temperature=0.1, dim=-1)
     """
 
     operator = operators.soft_topk

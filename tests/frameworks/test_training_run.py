@@ -1,0 +1,235 @@
+"""What a training run meets: cooling, empty batches, bad rows, compilers, devices."""
+
+import copy
+import io
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from test_behaviour import BASE, MISSING
+
+import softtopk.torch as stk
+
+ROWS = np.random.default_rng(0).standard_normal((4, 6))
+
+
+def scores(dtype=torch.double):
+    return torch.tensor(ROWS, dtype=dtype)
+
+
+def test_a_setting_of_a_module_is_an_attribute():
+    layer, x = stk.SoftTopK(2), scores()
+    layer.temperature, layer.k, layer.curve, layer.dim = 0.1, 3, "exp", 0
+    given = {"curve": "exp", "temperature": 0.1, "dim": 0}
+    assert torch.equal(layer(x), stk.soft_topk(x, 3, **given))
+    assert repr(layer) == "SoftTopK(k=3, curve='exp', temperature=0.1, dim=0)"
+    assert torch.equal(layer(x, k=1), stk.soft_topk(x, 1, **given))
+    entmax = stk.Entmax()
+    entmax.alpha = 2.0
+    assert torch.equal(entmax(x), stk.sparsemax(x))
+
+
+def test_a_tensor_is_a_buffer_and_a_parameter_is_one():
+    k = torch.tensor([1, 2, 3, 4])
+    layer = stk.SoftTopK(k, temperature=torch.nn.Parameter(torch.tensor(0.5)))
+    assert [*layer.state_dict()] == ["temperature", "k"]
+    assert [name for name, _ in layer.named_parameters()] == ["temperature"]
+    shown = "k=tensor(shape=(4,)), curve='laplace', temperature=Parameter(0.5), dim=-1"
+    assert repr(layer) == f"SoftTopK({shown})"
+    layer.to(torch.double).to("meta")
+    assert layer.k.is_meta and layer.temperature.is_meta
+    assert layer.temperature.dtype == torch.double
+    assert "temperature=Parameter(shape=())" in repr(layer)
+    with pytest.raises(TypeError, match="Parameter"):
+        layer.temperature = 0.1  # an optimizer holds it
+
+
+@pytest.mark.parametrize("first", [1.0, torch.tensor(1.0, dtype=torch.double)])
+def test_a_temperature_becomes_a_buffer_when_a_tensor_is_assigned(first):
+    layer, x = stk.Threshold(2, temperature=first), scores()
+    layer.temperature = torch.tensor(0.5, dtype=torch.double)
+    assert [*layer.state_dict()] == ["temperature"]
+    layer.temperature = 0.25
+    assert layer.temperature.dtype == torch.double
+    assert torch.equal(layer(x), stk.threshold(x, 2, temperature=0.25))
+    other = stk.Threshold(2, temperature=torch.tensor(1.0, dtype=torch.double))
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(x), layer(x))
+    layer.temperature = torch.nn.Parameter(torch.tensor(2.0))
+    assert [name for name, _ in layer.named_parameters()] == ["temperature"]
+
+
+def test_a_whole_budget_in_a_buffer_may_be_replaced_by_a_real_one():
+    layer, x = stk.SoftTopK(torch.tensor(2)), scores()
+    layer.k = 3
+    assert layer.k.dtype == torch.int64
+    layer.k = 2.5
+    assert torch.equal(layer(x), stk.soft_topk(x, 2.5))
+
+
+def test_a_module_is_copied_and_stored():
+    layer, file = stk.SoftTopK(2, temperature=torch.tensor(0.3)), io.BytesIO()
+    layer.curve = "clip"
+    torch.save(layer, file)
+    file.seek(0)
+    stored = torch.load(file, weights_only=False)
+    for other in (copy.deepcopy(layer), stored):
+        assert repr(other) == repr(layer)
+        assert torch.equal(other(scores()), layer(scores()))
+
+
+def test_a_compiled_layer_is_cooled_in_one_graph():
+    graphs = []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    layer, x = stk.SoftTopK(2, temperature=torch.tensor(1.0)), scores(torch.float32)
+    compiled = torch.compile(layer, fullgraph=True, backend=count)
+    for tau in np.geomspace(1, 0.01, 12):
+        layer.temperature = float(tau)
+        expected = stk.soft_topk(x, 2, temperature=float(tau))
+        torch.testing.assert_close(compiled(x), expected, rtol=0, atol=1e-6)
+    assert len(graphs) == 1
+
+
+SMALL = {"alpha": 1.5, "k": 2}
+EMPTY = [name for name in BASE if name not in MISSING]
+
+
+def empty_call(ops, array, name, **given):
+    """An operator of scores alone, and its scores of a batch of none."""
+    shape = (0, 3, 5) if name == "balanced_topk" else (3, 0, 5)
+    settings = {key: SMALL.get(key, v) for key, v in BASE[name].items()} | given
+    if "target" in settings:
+        settings["target"] = array(np.zeros(shape[:-1], int))
+    for key, v in settings.items():
+        if isinstance(v, np.ndarray):
+            settings[key] = array(v)
+    f = getattr(ops, name)
+    return lambda x: f(x, **settings), array(np.empty(shape))
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_an_empty_batch_has_empty_results_and_gradients(lib, name):
+    f, x = empty_call(lib.ops, lib.array, name)  # a gradient is compiled with JAX
+    assert 0 in f(x).shape
+    _, slope = lib.value_and_gradient(lambda x: (f(x) ** 2).sum())(x)
+    assert slope.shape == x.shape
+    if lib.name == "torch":
+        f, x = empty_call(lib.ops, lib.array, name, check=False)
+        assert f(x.requires_grad_()).sum() == 0
+
+
+COMPILED = ["soft_topk", "top_k", "am_softmax_loss", "entmax_loss", "balanced_topk"]
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_an_empty_batch_compiles(name):
+    f, x = empty_call(stk, torch.tensor, name)
+    torch.compiler.reset()
+    p = torch.compile(f, fullgraph=True, backend="eager")(x.requires_grad_())
+    assert 0 in p.shape
+    if p.requires_grad:
+        assert torch.autograd.grad(p.sum(), x)[0].shape == x.shape
+
+
+def test_an_empty_batch_may_have_its_own_budgets_and_temperatures(lib):
+    given = {"k": np.ones((3, 0)), "temperature": np.ones((3, 0))}
+    f, x = empty_call(lib.ops, lib.array, "soft_topk", **given)
+    assert f(x).shape == x.shape
+
+
+def test_an_empty_batch_of_several_axes(lib):
+    x = np.empty((0, 2, 3))
+    for axis in ((-2, -1), (1, 2)):
+        assert lib.ops.soft_topk(lib.array(x), 2, axis=axis).shape == x.shape
+        assert lib.ops.threshold(lib.array(x), 2, axis=axis).shape == (0,)
+
+
+@pytest.mark.parametrize("alpha", [1, 1.3])
+def test_entmax_compiles(alpha):
+    def f(x):
+        return stk.entmax(x, alpha)
+
+    torch.compiler.reset()
+    found = torch.compile(f, fullgraph=True, backend="eager")(scores())
+    torch.testing.assert_close(found, f(scores()), rtol=0, atol=1e-14)
+
+
+BAD = {
+    "nan": {"entry": np.nan},
+    "inf": {"entry": np.inf},
+    "budget": {"k": np.array([2.0, 9.0, 2.0])},
+    "temperature": {"temperature": np.array([1.0, -1.0, 1.0])},
+}
+UNLOOKED = {
+    "soft_topk": BAD,
+    "threshold": BAD,
+    "top_k_st": BAD,
+    "grad_topk": BAD,
+    "log_partition": BAD,
+    "softmax": ["nan", "inf", "temperature"],
+    "log_softmax": ["nan", "temperature"],
+    "sparse_softmax": BAD,
+    "entmax": ["nan", "temperature"],
+    "top_k_sum": ["nan", "budget"],
+    "soft_rank": ["nan"],
+    "cross_entropy": ["nan"],
+    "balanced_topk": ["nan"],
+}
+
+
+@pytest.mark.parametrize("name", UNLOOKED)
+def test_the_gradient_of_a_bad_row_is_nan(lib, name):
+    """Where nobody looks: torch's check=False, and a program of JAX."""
+    rng = np.random.default_rng(1)
+    for what in UNLOOKED[name]:
+        changes = dict(BAD[what])
+        given = BASE.get(name, {"k": 2})
+        settings = {key: SMALL.get(key, v) for key, v in given.items()}
+        x = rng.standard_normal((3, 4, 6) if name == "balanced_topk" else (3, 6))
+        x[(1,) * (x.ndim - 1) + (2,)] = changes.pop("entry", 0.5)
+        settings |= changes
+        if "target" in settings:
+            settings["target"] = np.zeros(3, int)
+        for key, v in settings.items():
+            if isinstance(v, np.ndarray):
+                settings[key] = lib.array(v)
+        check = False if lib.name == "torch" else None
+
+        def f(x, settings=settings, check=check):
+            p = getattr(lib.ops, name)(x, **settings, check=check)
+            return (p * lib.array(np.cos(np.arange(p.shape[-1])))).sum()
+
+        _, slope = lib.value_and_gradient(f)(lib.array(x))
+        slope = lib.numpy(slope)
+        assert np.isnan(slope[1]).all(), what
+        assert np.isfinite(slope[[0, 2]]).all(), what
+
+
+def test_a_budget_that_changes_is_compiled():
+    def f(x, k):
+        return stk.top_k(x, k), stk.top_k(x, 2 * len(x), dim=None)
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="eager")
+    for k in (2, 3, 5):
+        for x in (scores(), scores()[:3]):
+            for found, expected in zip(compiled(x, k), f(x, k), strict=True):
+                assert torch.equal(found, expected)
+
+
+def test_distributed_tensors_are_not_imported():
+    program = """
+        import sys, torch
+        before = "torch.distributed.tensor" in sys.modules
+        import softtopk.torch
+        assert before or "torch.distributed.tensor" not in sys.modules
+    """
+    run = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
+    subprocess.run(run, check=True, timeout=120)
