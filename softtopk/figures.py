@@ -65,6 +65,7 @@ _STYLE: dict[str, Any] = {
     "axes.facecolor": "white",
     "axes.edgecolor": "#555555",
     "axes.grid": True,
+    "axes.axisbelow": True,  # no grid line crosses a bar or a curve
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 11,
