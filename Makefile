@@ -71,7 +71,7 @@ site: pdf ## the book as it is published: with the PDF beside the pages
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
-	  --nbval-cell-timeout=20 --ignore=book/training $(TESTS)
+	  --nbval-cell-timeout=20 --ignore=book/training --ignore=book/recipes $(TESTS)
 
 lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/ruff check .
@@ -89,12 +89,12 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	  --no-deps $(DATA)
 	@touch $@
 
-frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Part that trains
+frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Parts that train
 	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q \
 	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
 	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
-	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training
+	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training book/recipes
 
 proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)
 	$(BIN)/python tools/proofs.py

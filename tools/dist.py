@@ -48,7 +48,12 @@ PINS = "requirements-frameworks.txt"  # constraints of the environments that try
 NEEDED = ("symbolic", "figures")  # extras that the tests of the package import
 RUNNER = ("pytest", "pytest-xdist", "hypothesis", "scipy")
 # What a test needs of the checkout that no installed package has.
-OF_THE_CHECKOUT = ("test_wheel.py", "test_page.py", "test_training.py")
+OF_THE_CHECKOUT = (
+    "test_wheel.py",
+    "test_page.py",
+    "test_training.py",
+    "test_recipes.py",
+)
 
 # --- What the sources say ------------------------------------------------------------
 

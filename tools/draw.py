@@ -7,8 +7,9 @@ what its figure cells show goes to ``_build/figures`` as SVG, under the figure's
 Nothing else is kept: the outputs that the notebooks store are those of
 ``tools/refresh.py``. ``--all`` draws every figure again.
 
-``--training`` draws those of ``book/training`` instead, in the frameworks' environment.
-A build of the book has no framework, so these drawings are kept with the notebooks.
+``--training`` draws those of the Parts that train (``book/training``, ``book/recipes``)
+instead, in the frameworks' environment. A build of the book has no framework, so these
+drawings are kept with the notebooks.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def draw(path: Path) -> dict[str, str] | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true", help="also what is up to date")
-    parser.add_argument("--training", action="store_true", help="book/training's")
+    parser.add_argument("--training", action="store_true", help="those that train")
     options = parser.parse_args()
     target = ROOT / drawn.TRAINING / "drawn" if options.training else TARGET
     fresh = {} if options.all else drawn.current(ROOT, target)

@@ -8,7 +8,8 @@ cells. Each cell that checks a claim (``with verify.claim("A45", "holds")``) is
 tagged ``claim-A45``, and ``book/claims.yml`` gets the matching ``check:`` line, so
 that the claim, its check and the ledger cannot drift apart.
 
-The notebooks of ``book/training`` run in the frameworks' environment.
+The notebooks of ``book/training`` and ``book/recipes`` run in the frameworks'
+environment.
 
 ``--check`` writes nothing and fails when a run would change a file.
 """

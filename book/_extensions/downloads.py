@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 from claims.cells import announced, claimed, kind
 from claims.domain import get_ledger
+from drawn import is_training
 from install import requirement
 from plain import whole
 from sphinx.application import Sphinx
@@ -138,7 +139,7 @@ def for_readers(
     notebook: nbformat.NotebookNode, words: Words, repository: str
 ) -> nbformat.NotebookNode:
     """A copy of a notebook as a reader can use it anywhere."""
-    trains = words.docname.startswith("book/training/")
+    trains = is_training(Path(words.docname))
     cells = [first_cell(repository, *(TRAINING if trains else EXTRAS))]
     for cell in notebook.cells:
         cells.append(cell)

@@ -4,8 +4,9 @@ The notebooks store their figures as PNG, which a strict comparison of outputs l
 alone. ``tools/draw.py`` runs them once more before the book is built and keeps what
 they show as SVG in ``_build/figures``; here each figure on a page takes that form.
 A figure that was not drawn, or whose code has changed since, or that would be heavier
-than `LIMIT`, stays the PNG that it is. The figures of `TRAINING` need a framework and
-minutes of training: they are drawn when their notebooks are refreshed, and kept.
+than `LIMIT`, stays the PNG that it is. The figures of `FRAMEWORKS` need a framework
+and minutes of training: they are drawn when their notebooks are refreshed, and kept
+in the folder of `TRAINING`.
 
 An SVG stands in the page itself, where its colours can follow the theme: greys change
 places, and each colour that the book's curves have keeps a contrast of 3 on both
@@ -30,6 +31,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 LIMIT = 100_000  # bytes of an SVG
 CONTRAST = 3.0
 TRAINING = Path("book", "training")
+FRAMEWORKS = (TRAINING, Path("book", "recipes"))  # Parts whose notebooks need them
 LIGHT, DARK = "#ffffff", "#121212"  # the theme's grounds
 
 # --- What is drawn -------------------------------------------------------------------
@@ -46,7 +48,8 @@ def code_of(path: Path) -> str:
 
 def is_training(source: Path) -> bool:
     """Whether a notebook needs the frameworks."""
-    return source.parent.as_posix().endswith(TRAINING.as_posix())
+    folder = source.parent.as_posix()
+    return any(folder.endswith(part.as_posix()) for part in FRAMEWORKS)
 
 
 def digest(root: Path, source: Path) -> str:

@@ -148,7 +148,8 @@ def test_what_trains_keeps_its_drawings() -> None:
     folder = ROOT / drawn.TRAINING / "drawn"
     wanted = {
         cell["metadata"]["mystnb"]["figure"]["name"]
-        for path in folder.parent.glob("*.ipynb")
+        for part in drawn.FRAMEWORKS
+        for path in (ROOT / part).glob("*.ipynb")
         for cell in json.loads(path.read_text(encoding="utf8"))["cells"]
         if "figure" in cell["metadata"].get("mystnb", {})
     }

@@ -1,0 +1,151 @@
+"""The code that the recipes offer to copy: alone in a new interpreter, and on JAX."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+BOOK = ROOT / "book" / "recipes"
+
+# What is asked of each recipe, after its cell.
+USES = {
+    "mixture-of-experts": """
+experts = [torch.nn.Linear(8, 3) for _ in range(4)]
+layer, x = MixtureOfExperts(8, experts, k=2, soft=True), torch.randn(10, 8)
+layer(x).square().sum().backward()
+assert (layer.router.weight.grad != 0).any(1).all()
+assert layer.bias.any() and abs(layer.bias.sum()) < 1e-6
+s, kept = layer.router(x), (layer.eval().router(x) + layer.bias).topk(2).indices
+g = torch.zeros_like(s).scatter(-1, kept, s.gather(-1, kept).softmax(-1))
+every = torch.stack([expert(x) for expert in experts], 1)
+assert torch.allclose(layer(x), (g[:, None] @ every)[:, 0], atol=1e-6)
+assert layer(x[:0]).shape == (0, 3)
+assert layer.train()(x[:0]).shape == (0, 3) and layer.bias.isfinite().all()
+""",
+    "sparse-autoencoder": """
+model, x = BatchTopKAutoencoder(6, 20, 3), torch.randn(30, 6)
+for tau in (1.0, 0.0):
+    model.tau = tau
+    out, f = model(x)
+    (out - x).square().sum().backward()
+    assert (model.encoder.grad != 0).any(0).all() or not tau
+assert 0 < f.count_nonzero() <= 90 and model.threshold > 0
+assert model.dead(2) == 20 - f.any(0).sum()
+model.normalise()
+assert torch.allclose(model.decoder.norm(dim=1), torch.ones(20))
+_, whole = model.eval()(x)
+assert torch.allclose(model(x[:1])[1], whole[:1], atol=1e-6)
+""",
+    "recall-at-k": """
+similar = torch.randn(5, 12, requires_grad=True)
+relevant = torch.randn(5, 12) > 0.3
+recall_loss(similar, relevant, 4).backward()
+assert (similar.grad != 0).any(1).all()
+cold = recall_loss(similar, relevant, 4, tau=1e-6)
+assert abs(1 - cold - recall(similar, relevant, 4).mean()) < 1e-6
+""",
+    "top-5": """
+scores, y = torch.randn(40, 12, requires_grad=True), torch.randint(12, (40,))
+for log in (False, True):
+    top_k_error(scores, y, log=log).backward()
+    assert (scores.grad.gather(1, y[:, None]) < 0).all()
+cold = top_k_error(scores, y, tau=1e-6)
+assert abs(1 - cold - top_k_accuracy(scores, y)) < 1e-6
+""",
+    "learned-budget": """
+layer, x = LearnedTopK(10, 4), torch.ones(7, 10)
+assert abs(layer.k() - 4) < 1e-5
+layer.scores.data = torch.randn(10)
+(2 * layer.k() - layer(x).sum(1).mean()).backward()
+assert layer.place.grad > 0  # the price, 2, is above the gain, 1
+assert (layer.eval()(x).sum(1) == 4).all() and layer(x).unique().tolist() == [0, 1]
+""",
+    "annealing": """
+annealing, scores = Annealing(50), torch.randn(9, 6)
+taus = [annealing(t, scores, 2) for t in range(50)]
+assert abs(taus[0] / scores.std(-1).mean() - 1) < 1e-5
+assert abs(taus[0] / taus[-1] - 1000) < 1e-3
+assert [row[0] for row in annealing.log] == [0, 10, 20, 30, 40, 49]
+assert annealing.resolved() and not Annealing(50).resolved()
+assert Annealing(50)(0, torch.zeros(3, 6), 2) == 1
+""",
+}
+
+
+def cells(name):
+    """The cells of a recipe."""
+    return json.loads((BOOK / f"{name}.ipynb").read_text(encoding="utf8"))["cells"]
+
+
+def to_copy(name):
+    """The cell below the heading that says so."""
+    found = cells(name)
+    text = ["".join(cell["source"]) for cell in found]
+    heading = next(i for i, s in enumerate(text) if "## The code to copy" in s)
+    code = next(i for i in range(heading, len(found)) if "outputs" in found[i])
+    assert not found[code]["metadata"].get("tags")  # it is open
+    return text[code]
+
+
+def in_jax(name):
+    """The blocks of JAX in a recipe's text."""
+    texts = ["".join(c["source"]) for c in cells(name) if c["cell_type"] == "markdown"]
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", "\n\n".join(texts))
+    return [code for code in blocks if "import jax" in code]
+
+
+def test_every_recipe_is_asked():
+    assert {path.stem for path in BOOK.glob("*.ipynb")} == set(USES)
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_recipe_needs_the_package_and_torch_alone(name):
+    imported = {
+        alias.name
+        for node in ast.walk(ast.parse(to_copy(name)))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == {"torch", "softtopk.torch"}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_copied_cell_runs_alone(name, tmp_path):
+    code = f"{to_copy(name)}\ntorch.manual_seed(0)\n{USES[name]}"
+    given = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=given,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_losses_are_those_of_jax():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(6, 9)), rng.integers(9, size=6)
+    relevant = rng.random((6, 9)) < 0.4
+    for name, function, target in (
+        ("top-5", "top_k_error", y),
+        ("recall-at-k", "recall_loss", relevant),
+    ):
+        (code,) = in_jax(name)
+        assert max(map(len, code.splitlines())) <= 60
+        ours, theirs = {}, {}
+        exec(to_copy(name), ours)
+        exec(code, theirs)
+        wanted = ours[function](torch.tensor(x), torch.tensor(target), 3)
+        found = theirs[function](jnp.asarray(x), jnp.asarray(target), 3)
+        assert float(found) == pytest.approx(float(wanted), abs=1e-6)
