@@ -63,7 +63,7 @@ def _keep_together(app: Sphinx, doctree: nodes.document) -> None:
             after := parent[place + 1], nodes.Text
         ):
             closing, rest = re.fullmatch(
-                r"([.,;:!?)\]’”]*)(.*)", after, re.DOTALL
+                r"([.,;:!?)\]’”，。、；：）》-]*)(.*)", after, re.DOTALL
             ).groups()
             if closing:
                 parent[place + 1] = nodes.Text(rest)

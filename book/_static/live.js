@@ -209,6 +209,27 @@
 
   // --- Cells ---
 
+  // The buttons of a cell are one stop of the Tab key; the arrow keys move among them.
+  function toolbar(box, name) {
+    box.setAttribute("role", "toolbar");
+    box.setAttribute("aria-label", `Buttons of ${name}`);
+    const stop = (to) => {
+      for (const each of box.children) each.tabIndex = each === to ? 0 : -1;
+    };
+    box.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const shown = [...box.children].filter((each) => !each.hidden);
+      const place = shown.indexOf(document.activeElement) + step + shown.length;
+      const to = shown[place % shown.length];
+      stop(to);
+      to.focus();
+    });
+    box.addEventListener("focusout", () => stop(box.lastElementChild));
+    stop(box.lastElementChild);
+  }
+
   class Cell {
     constructor(number, name, input) {
       Object.assign(this, { number, name, input, editor: null, ran: null });
@@ -272,6 +293,7 @@
         button("Edit", `Edit ${this.name}`, () => attempt(() => this.edit(true))),
         button("Run", `Run ${this.name}`, () => this.run()),
       );
+      toolbar(this.buttons, this.name);
     }
     // Whether the cell is a folded check or plot, on which no open cell depends.
     get isAside() {
@@ -309,6 +331,7 @@
       this.buttons.append(button("Run", `Run ${this.name}`, () => this.run()));
       if (this.solution.length)
         this.buttons.append(button("Check", `Check ${this.name}`, () => this.check()));
+      toolbar(this.buttons, this.name);
       this.open = button("Try it here", `Try ${title} here`, () => this.begin());
       exercise.append(make("p", { className: "live-try" }, this.open));
       exercise.after(this.box);

@@ -259,6 +259,15 @@ def test_a_reader_changes_and_runs_cells(
         image = page.locator("#live-cell-3 img")
         assert image.evaluate("image => image.naturalWidth") > 200
         assert len(image.get_attribute("alt") or "") > 40
+    with subtests.test("the arrow keys move among the buttons of a cell"):
+        page.get_by_role("button", name="Run cell 5", exact=True).focus()
+        page.keyboard.press("ArrowLeft")
+        name = "() => document.activeElement.ariaLabel"
+        assert page.evaluate(name) == "Edit cell 5"
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate(name) == "Run cell 5"
+        tools = page.locator(".live-tools", has=page.locator(":focus"))
+        assert tools.locator("[tabindex='0']").count() == 1
     with subtests.test("a cell above that was left out leaves no old names"):
         write(page, "Code of cell 2", "shares = [0.25 / 2]\nshares")
         rest(page)

@@ -52,13 +52,13 @@ FACTS = """() => {
 }"""
 
 # What acts on a click but cannot take the focus, or would take it out of turn. The
-# contents are one stop, in which the arrow keys move; and whoever uses the keyboard
-# selects code rather than press a button for each block of it.
+# contents are one stop, in which the arrow keys move, and so are the buttons of a cell;
+# and whoever uses the keyboard selects code rather than press a button for each block.
 UNREACHABLE = """() => {
   const acts = "a[href], button, input, select, summary, [role=button], [role=slider]";
   return [...document.querySelectorAll(acts)]
     .filter((e) => e.checkVisibility() && !e.closest("[inert], [aria-hidden=true]"))
-    .filter((e) => e.tabIndex !== 0 && !e.closest("nav.bd-docs-nav"))
+    .filter((e) => e.tabIndex !== 0 && !e.closest("nav.bd-docs-nav, .live-tools"))
     .filter((e) => !e.matches("[type=hidden], .headerlink, .copybtn"))
     .map((e) => e.outerHTML.slice(0, 120));
 }"""
@@ -326,14 +326,15 @@ def test_a_link_shows_its_target(base: str, browser: Browser) -> None:
     page.close()
 
 
-# The stops of the Tab key before the first paragraph of a page.
+# The stops of the Tab key before the first paragraph of a page, and in its article.
 STOPS = """() => {
   const acts = "a[href], button, input, select, textarea, summary, [tabindex]";
   const stops = [...document.querySelectorAll(acts)].filter(
     (e) => e.tabIndex === 0 && e.checkVisibility({ visibilityProperty: true }));
   const first = document.querySelector("article p");
   const before = (e) => first.compareDocumentPosition(e) & 2; // e precedes it
-  return stops.filter(before).length;
+  const inside = (e) => e.closest("article");
+  return [stops.filter(before).length, stops.filter(inside).length];
 }"""
 
 
@@ -342,9 +343,10 @@ def test_the_text_is_a_few_stops_away(base: str, browser: Browser) -> None:
     page.goto(base + "book/selection/problem.html")
     settle(page)
     page.wait_for_timeout(500)  # the boxes are watched when the formulas stand
-    before = page.evaluate(STOPS)
+    before, inside = page.evaluate(STOPS)
     page.close()
     assert before <= 12
+    assert inside <= 120
 
 
 def test_the_arrow_keys_move_in_the_contents(base: str, browser: Browser) -> None:

@@ -235,7 +235,7 @@
       const p = operators.gradTopK(ROUTER, k, tau);
       const other = operators.softTopK("sigmoid", ROUTER, k, tau);
       const text = p.map((share) => share.toFixed(3)).join(", ");
-      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix", role: "img", "aria-label": `Shares of GradTopK: ${text}` });
+      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix explore-bars", role: "img", "aria-label": `Shares of GradTopK: ${text}` });
       bars.append(draw("line", { x1: 0, x2: 8, y1: 8, y2: 8, class: "explore-base" }));
       p.forEach((share, i) => {
         const bar = draw("rect", { x: i + 0.1, width: 0.8, y: 8 - 8 * share, height: 8 * share, class: "explore-bar" });
@@ -277,7 +277,7 @@
       const rows = operators.jacobian(this.curve.value, x, 2, 1);
       const pushes = rows.map((row) => (Math.abs(row[7]) < 1e-12 ? 0 : row[7]));
       const top = Math.max(1e-9, pushes[7]);
-      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix", role: "img", "aria-label": `Derivatives by x₈: ${pushes.map(show).join(", ")}` });
+      const bars = draw("svg", { viewBox: "0 0 8 8", class: "explore-matrix explore-bars", role: "img", "aria-label": `Derivatives by x₈: ${pushes.map(show).join(", ")}` });
       pushes.forEach((push, i) => {
         const height = (3.9 * Math.abs(push)) / top;
         const bar = draw("rect", { x: i + 0.1, width: 0.8, y: push > 0 ? 4 - height : 4, height, class: "explore-bar" });
