@@ -72,6 +72,7 @@ __all__ = [
     "taylor_softmax",
     "threshold",
     "top_k",
+    "top_k_indices",
     "top_k_loss",
     "top_k_st",
     "top_k_sum",
@@ -983,6 +984,7 @@ def top_k(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ties: str = "share",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -992,13 +994,72 @@ def top_k(
     ----------
     x, k, dim, where, check
         As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+    ties : "share" or "first"
+        What equal scores at the k-th place get.  By "share" each gets the same part of
+        what is left.  By "first" the first of them, in C order, get 1 and the others 0,
+        so that exactly k entries are 1; k must then be a whole number.
 
     Returns
     -------
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+        A row without an entry that takes part is all 0, and its budget must be 0.
     """
     found: Tensor = _operators.top_k(
+        _XP,
+        x,
+        k,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        ties=ties,
+        check=check,
+    )
+    return found
+
+
+def top_k_indices(
+    x: Tensor,
+    k: int,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The places of the k largest scores, the largest first: what a dispatch takes.
+
+    Parameters
+    ----------
+    x, dim, where, check
+        As in `soft_topk`.
+    k : int
+        How many, the same in every row: from 0 to the number of finite entries of a
+        row.
+
+    Returns
+    -------
+    array of int
+        Of the shape of `x` with k in place of the length of `dim`: ``(..., k)``.
+        Of several axes an index counts the entries in C order, and the k indices stand
+        along a last axis of their own, in place of these axes.  In each row the scores
+        at the indices descend, and among equal scores the indices ascend: they are the
+        places of the ones of ``top_k(x, k, ties="first")``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, for example if a row has fewer than k entries
+        that take part; the message names it.  In a row that nobody looked at, an index
+        for which there is no entry is the length of the row, which lies outside.
+
+    Notes
+    -----
+    Integers have no derivative.  What the selected entries count with has one if it is
+    gathered from the shares, for example from ``p = soft_topk(x, k)`` by
+    ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
+    JAX.
+    """
+    found: Tensor = _operators.top_k_indices(
         _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
     )
     return found
@@ -1053,6 +1114,7 @@ def top_k_st(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ties: str = "share",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1062,6 +1124,9 @@ def top_k_st(
     ----------
     x, k, curve, temperature, dim, where, check
         As in `soft_topk`.
+    ties : "share" or "first"
+        As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
+        must have exactly k ones.
 
     Returns
     -------
@@ -1076,6 +1141,7 @@ def top_k_st(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ties=ties,
         check=check,
     )
     return found

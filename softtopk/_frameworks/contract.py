@@ -58,6 +58,8 @@ class Adapter(Protocol):
     # Reductions, along one axis; of all entries where `max` and `min` get no axis.
     all: Any
     argmax: Any
+    cumsum: Any
+    """Of truth values, as integers."""
     max: Any
     min: Any
     softmax: Any
@@ -137,6 +139,12 @@ class Adapter(Protocol):
 
     def ordered(self, x: Any, place: Any) -> Any:
         """The same for one place a row, ``(...)`` integers."""
+
+    def leading(self, x: Any, k: int) -> Any:
+        """The places of the k largest entries of each row, the largest first.
+
+        Among equal entries the first comes first; k is at most the length of the row.
+        """
 
     def loop(
         self, going: Callable[..., Any], step: Callable[..., Any], state: Any

@@ -52,6 +52,7 @@ CALLS = {
     "soft_topk": ((2.5,), {}),
     "threshold": ((2.5, "clip"), {}),
     "top_k": ((2,), {}),
+    "top_k_indices": ((2,), {}),
     "top_k_sum": (([1, 2, 3, 2.5],), {}),
     "grad_topk": ((2,), {}),
     "log_partition": ((2,), {}),
