@@ -77,6 +77,8 @@ def am_softmax_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """Cross entropy that wants the target's score ahead by a margin.
@@ -87,6 +89,8 @@ def am_softmax_loss(
         As in `soft_topk`.
     target : array of int
         Class indices, of the shape of `scores` without `axis`.
+    ignore_index, reduction
+        As in `cross_entropy`.
     margin : float
         At least 0, in the units of the scores.
 
@@ -103,6 +107,8 @@ def am_softmax_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -185,6 +191,8 @@ def cross_entropy(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """Cross entropy of a target and the softmax of x.
@@ -196,14 +204,27 @@ def cross_entropy(
     target : array
         Class indices, integers of the shape of `x` without `axis`, or shares of the
         shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0.
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
     """
     found: Array = _losses.cross_entropy(
-        _XP, x, target, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -244,13 +265,15 @@ def entmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : float
         At least 1.
@@ -261,7 +284,15 @@ def entmax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.entmax_loss(
-        _XP, x, target, alpha, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        alpha,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -654,13 +685,15 @@ def sparse_softmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The logarithm of the k largest exponentials' sum, less the target's score.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     k : whole number
         At least 1.
@@ -671,7 +704,15 @@ def sparse_softmax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.sparse_softmax_loss(
-        _XP, x, target, k, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        k,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -708,13 +749,15 @@ def sparsemax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
@@ -723,7 +766,14 @@ def sparsemax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.sparsemax_loss(
-        _XP, x, target, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -737,6 +787,8 @@ def stop_gradient_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """A number whose gradient is `soft_topk` minus target, for any curve.
@@ -745,6 +797,8 @@ def stop_gradient_loss(
     ----------
     x, target, k, curve, temperature, axis, where, check
         As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -760,6 +814,8 @@ def stop_gradient_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -917,6 +973,8 @@ def top_k_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of a smooth top-k selection.
@@ -928,6 +986,8 @@ def top_k_loss(
         indices.
     x, k, curve, temperature, axis, where, check
         As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -943,6 +1003,8 @@ def top_k_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found

@@ -92,6 +92,8 @@ def am_softmax_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -103,6 +105,8 @@ def am_softmax_loss(
         As in `soft_topk`.
     target : array of int
         Class indices, of the shape of `scores` without `dim`.
+    ignore_index, reduction
+        As in `cross_entropy`.
     margin : float
         At least 0, in the units of the scores.
 
@@ -119,6 +123,8 @@ def am_softmax_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -202,6 +208,8 @@ def cross_entropy(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -214,11 +222,17 @@ def cross_entropy(
     target : array
         Class indices, integers of the shape of `x` without `dim`, or shares of the
         shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0.
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
     """
     found: Tensor = _losses.cross_entropy(
         _XP,
@@ -226,6 +240,8 @@ def cross_entropy(
         target,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -274,6 +290,8 @@ def entmax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -281,7 +299,7 @@ def entmax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : float
         At least 1.
@@ -298,6 +316,8 @@ def entmax_loss(
         alpha,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -768,6 +788,8 @@ def sparse_softmax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -775,7 +797,7 @@ def sparse_softmax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
     k : whole number
         At least 1.
@@ -792,6 +814,8 @@ def sparse_softmax_loss(
         k,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -835,6 +859,8 @@ def sparsemax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -842,7 +868,7 @@ def sparsemax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
@@ -856,6 +882,8 @@ def sparsemax_loss(
         target,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -870,6 +898,8 @@ def stop_gradient_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -879,6 +909,8 @@ def stop_gradient_loss(
     ----------
     x, target, k, curve, temperature, dim, where, check
         As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -894,6 +926,8 @@ def stop_gradient_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -1074,6 +1108,8 @@ def top_k_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1086,6 +1122,8 @@ def top_k_loss(
         indices.
     x, k, curve, temperature, dim, where, check
         As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -1101,6 +1139,8 @@ def top_k_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found

@@ -55,7 +55,8 @@ class Adapter(Protocol):
     where: Any
     """One of the two values may be a number."""
 
-    # Reductions, along one axis; of all entries where `max` and `min` get no axis.
+    # Reductions, along one axis; `max` and `min` without an axis, and `sum` where it is
+    # None, of all entries.
     all: Any
     argmax: Any
     cumsum: Any

@@ -190,6 +190,11 @@ class Rows(NamedTuple):
         value = value / self.scale
         return self.given.reduce(value.astype(self.given.x.dtype, copy=False))
 
+    def total(self, xp: Any, value: Array, count: Any) -> Any:
+        """The sum of numbers a row over a count, which the call keeps."""
+        xp.count = float(count)
+        return (value.sum() / (count * self.scale)).astype(self.given.x.dtype)
+
 
 class Point(NamedTuple):
     """Rows with their solution, at which `soft_topk` is differentiated."""
@@ -276,6 +281,7 @@ class Call(NumPy):
         self.nested: Array  # the shares of each row at ascending budgets
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
+        self.count: float | None = None  # of rows whose numbers are added, over it
         self._rows: Rows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]
 
@@ -354,7 +360,8 @@ class Call(NumPy):
         with np.errstate(all="ignore"):
             slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
             dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
-        return Linearization.gradient(value, self.given, slope, dk)
+        found = Linearization.gradient(value, self.given, slope, dk)
+        return found if self.count is None else found.total(value, self.count)
 
 
 def differentiable(

@@ -118,6 +118,8 @@ ARGUMENTS = {
         *map(Array, (Y, np.full(Y.shape, NAN), np.zeros((2, 3)), [[0, 1, 0, 0]] * 2)),
     ],
     "curve": ["clip", "nothing", 3, None],
+    "reduction": ["none", "mean", "sum", "avg", None, 1],
+    "ignore_index": [None, 0, 1, 4, -100, 1.5, "a"],
     "ties": ["first", "share", "last", None, 1],
     "places": [1, 4, 0, 5, -1, 1.5, "a", True],
     "order": [4, 3, 0, 2.0, 102, True, "a"],
