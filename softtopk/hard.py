@@ -156,7 +156,7 @@ def top_k_indices(
     [[1, 3], [2, 1]]
     >>> weights = np.take_along_axis(stk.soft_topk(x, 2), index, axis=-1)
     >>> weights.round(4).tolist()
-    [[0.9461, 0.9461], [0.8958, 0.4771]]
+    [[0.9077, 0.9077], [0.9254, 0.4538]]
     """
     k = check_count(k)
     rows = as_rows(x, k, axis=axis, where=where)

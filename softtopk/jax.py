@@ -39,6 +39,7 @@ __all__ = [
     "entmax",
     "entmax_loss",
     "grad_topk",
+    "in_top_k_loss",
     "log_partition",
     "log_softmax",
     "logsumexp",
@@ -327,6 +328,60 @@ def grad_topk(
     """
     found: Array = _operators.grad_topk(
         _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def in_top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: Numbers = 5,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Array:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `axis`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    found: Array = _losses.in_top_k_loss(
+        _XP,
+        x,
+        target,
+        k,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 

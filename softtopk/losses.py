@@ -45,6 +45,7 @@ __all__ = [
     "am_softmax_loss",
     "cross_entropy",
     "entmax_loss",
+    "in_top_k_loss",
     "potential",
     "sparse_softmax_loss",
     "sparsemax_loss",
@@ -464,6 +465,84 @@ def top_k_loss(
     how |= {"ignore_index": ignore_index, "reduction": reduction}
     how["temperature"] = temperature
     return differentiable(shared.top_k_loss, x, target, k, curve, **how)
+
+
+@operator
+def in_top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 5,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    :math:`-\log p_y` with ``p = grad_topk(x, k, temperature=temperature)``, the
+    probability that the random k-subset contains the class y; for k = 1 and temperature
+    1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    target : array_like of int
+        Class indices, of the shape of `x` without `axis`.
+    k : array_like
+        A whole number, 1 <= k <= the number of finite entries, or an array of them
+        that broadcasts against `x` without `axis`.
+    temperature : float
+        :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
+        score of the class lacks to the k-th largest of the others, and 0 if it lacks
+        nothing.
+    axis, where, ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row, in nats, of the shape of `x` without `axis`; at least 0,
+        and 0 where k takes all entries.  Gradient: :math:`(p-q)/\tau`, with q the
+        shares of the subsets that contain the class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    top_k_loss : for k right classes in a row.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.  It is :math:`\log(1+e^c)`, where :math:`\tau c` is
+    the smoothed k-th largest of the other scores, :math:`\tau\log(e_k/e_{k-1})`, less
+    the score of the class; a loss near 0 keeps its digits.  For k of 2 and more it is
+    not convex, which no loss can be that is near 0 for every class among the first k.
+    Its minimisers rank the k likeliest classes first.
+
+    References
+    ----------
+    *selection/neighbours*; L. Berrada, A. Zisserman, M. P. Kumar, "Smooth loss
+    functions for deep top-k classification", ICLR 2018: their loss without a margin.
+
+    Examples
+    --------
+    >>> from softtopk.losses import in_top_k_loss
+    >>> x = [[9.0, 8.0, 7.0, 0.0], [9.0, 8.0, 7.0, 0.0]]
+    >>> in_top_k_loss(x, [2, 3], 3).round(4).tolist()
+    [0.0009, 6.5938]
+    >>> in_top_k_loss(x, [2, 3], 1).round(4).tolist()
+    [2.4077, 9.4077]
+    """
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    how["temperature"] = temperature
+    return differentiable(shared.in_top_k_loss, x, target, k, **how)
 
 
 @operator

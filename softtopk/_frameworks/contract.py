@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ..curves import Curve, Entmax
 
-OPTIONAL = ("after", "either", "rows", "simplex")
+OPTIONAL = ("after", "either", "partition", "rows", "simplex")
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
 
@@ -198,6 +198,12 @@ class Adapter(Protocol):
         """Shares ``(..., m, n)`` with both budgets, m >= n: `balance.solved`.
 
         Its derivatives are those of `balance.push` and `balance.pull`.
+        """
+
+    def partition(self, rows: Any) -> tuple[Any, Any]:
+        """`log_partition` of rows and its derivative by the scores, without `program`.
+
+        In place of `subset.tilted` and `subset.partition`.
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from .._rows import as_real, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
-from .operators import checked, finite_rows, hard, truncated_rows
+from .operators import checked, finite_rows, hard, subset_sum, truncated_rows
 from .rows import Rows
 from .simplex import logits
 
@@ -23,6 +23,7 @@ __all__ = [
     "am_softmax_loss",
     "cross_entropy",
     "entmax_loss",
+    "in_top_k_loss",
     "potential",
     "sparse_softmax_loss",
     "sparsemax_loss",
@@ -293,6 +294,76 @@ def top_k_loss(
     return _gap_loss(xp, curve, rows, goal, end)
 
 
+def in_top_k_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any = 5,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `axis`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    rows = truncated_rows(xp, x, k, temperature, axis, where, check)
+    how = ignore_index, reduction
+    given = {"shares": False, "total": 1 + 0 * rows.whole}
+    t, end = _target(xp, rows, x, target, check, *how, **given)
+    tau, chosen = rows.tau, t > 0
+    own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
+    others = xp.where(chosen, -math.inf, rows.x - own[..., None])
+    all_fit = rows.whole > xp.sum(others > -math.inf, axis=-1)
+    # The k-th largest of the others, smoothed, less the score of the class.
+    whole = xp.where(all_fit, 0, rows.whole), rows.whole - 1
+    sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
+    (upper, p, entropy), (lower, q, rest) = sums
+    c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
+    fixed = xp.detach(c)
+    value = xp.clip(fixed, 0, None) + xp.log1p(xp.exp(-abs(fixed)))
+
+    def by_x() -> Any:
+        wide = tau[..., None] if tau.ndim else tau
+        slope = (p - q - t) / wide
+        slope = xp.where(all_fit[..., None], 0, slope)
+        return xp.sigmoid(c)[..., None] * slope
+
+    def by_tau() -> Any:
+        slope = (entropy() - rest() - xp.where(all_fit, 0, c)) / tau
+        return xp.sigmoid(c) * xp.where(all_fit, 0, slope)
+
+    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    return _loss(xp, rows, value, by, end)
+
+
 def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> Any:
     """The sum of the gaps of each row, whose values have been looked at."""
     p, _, t, u, near = _solved(xp, curve, rows)
@@ -479,7 +550,8 @@ def _target(
         if looks and bool(many.any()):
             raise ValueError(
                 f"target must hold shares where k is not 1, got class indices and "
-                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}"
+                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}; a loss "
+                "for a class among the first k is in_top_k_loss"
             )
         target, keep = rows.column(xp, target), None
         if ignores:

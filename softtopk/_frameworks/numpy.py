@@ -18,6 +18,7 @@ from .._rows import NO_BUDGET, Array, check_temperature, distances
 from .._solve import Solution, solve
 from .._solve.entmax import entmax_shares, log_shares
 from .._solve.root import ends
+from .._solve.subset import partition
 from ..curves import CLIP, EXP, Curve, Entmax
 from .balance import on_matrix
 
@@ -40,6 +41,10 @@ class NumPy:
             return np.add.reduce(x, axis=axis)
         # NumPy adds one after the other here: single precision would round each time.
         return np.add.reduce(x, axis=axis, dtype=np.float64).astype(x.dtype)
+
+    @staticmethod
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
 
     @staticmethod
     def max(x: Any, axis: int | None = None) -> Any:
@@ -348,6 +353,12 @@ class Call(NumPy):
             p[i] = at.p + one.known
             self.balanced.append((call.curve, one.x, at, self.tau))
         return p
+
+    def partition(self, rows: Rows) -> tuple[Array, Array]:
+        """`log_partition` of rows, and its derivative by the scores."""
+        x, finite = rows.x, (rows.x > -np.inf).sum(axis=-1)
+        given = rows.given._replace(x=x, k=rows.whole, finite=finite)
+        return partition(given, self.tau)
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value; its slopes are kept."""

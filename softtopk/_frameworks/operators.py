@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .._rows import NO_BUDGET, check_count, check_positive, check_ties
@@ -312,15 +313,7 @@ def log_partition(
         One number a row.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    law = _tilted(xp, rows)
-    value, entropy = map(xp.detach, subset.partition(xp, rows, law))
-    # The derivative by tau is the entropy; the derivative of that by p is -u.
-    by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
-    by = {
-        "x": (rows.x, lambda: law.p),
-        "tau": (rows.tau, lambda: xp.attach(entropy, by_p)),
-    }
-    return rows.reduce(xp, xp.attach(value, by))
+    return rows.reduce(xp, subset_sum(xp, rows)[0])
 
 
 def pair_marginals(
@@ -405,6 +398,23 @@ def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
     if xp.looks(rows.x, given[-1]) and not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows
+
+
+def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
+    """`log_partition` of rows, its derivative by the scores, and that by tau."""
+    if hasattr(xp, "partition"):
+        value, p = xp.partition(rows)
+        return value, p, lambda: None
+    law = _tilted(xp, rows)
+    value, fixed = map(xp.detach, subset.partition(xp, rows, law))
+
+    def entropy() -> Any:
+        """The derivative by tau; the derivative of that by p is -u."""
+        by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
+        return xp.attach(fixed, by_p)
+
+    by = {"x": (rows.x, lambda: law.p), "tau": (rows.tau, entropy)}
+    return xp.attach(value, by), law.p, entropy
 
 
 def _tilted(xp: Adapter, rows: Rows) -> subset.Tilted:

@@ -73,6 +73,7 @@ CALLS = {
     "sparse_softmax_loss": ((TARGET, 6), {}),
     "entmax_loss": ((TARGET,), {}),
     "sparsemax_loss": ((TARGET,), {}),
+    "in_top_k_loss": ((TARGET, 2), {}),
     "potential": ((2, "triangular"), {}),
     "top_k_loss": ((TARGET,), {}),
     "stop_gradient_loss": ((TARGET,), {}),

@@ -13,6 +13,7 @@ X = RNG.normal(size=(6, 5))
 CLASSES = np.array([3, -100, 0, 4, -100, 1])
 KEEP = CLASSES >= 0
 MORE = {"am_softmax_loss": {"margin": 0.2}, "sparse_softmax_loss": {"k": 5}}
+MORE["in_top_k_loss"] = {"k": 2}
 LOSSES = [n for n in OPERATORS if "target" in OPERATORS[n][1]]
 
 

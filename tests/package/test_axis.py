@@ -40,6 +40,7 @@ OPERATORS = {
     "sparse_softmax_loss": (losses.sparse_softmax_loss, {"target": CLASSES, "k": K}),
     "entmax_loss": (losses.entmax_loss, {"target": CLASSES}),
     "sparsemax_loss": (losses.sparsemax_loss, {"target": CLASSES}),
+    "in_top_k_loss": (losses.in_top_k_loss, {"target": CLASSES, "k": K}),
     "potential": (losses.potential, {"k": K}),
     "top_k_loss": (losses.top_k_loss, {"target": CLASSES, "curve": "exp"}),
     "stop_gradient_loss": (losses.stop_gradient_loss, {"target": CLASSES}),
