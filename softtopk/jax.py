@@ -651,7 +651,10 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.
+        Entries that take part; the others get share 0.  In a row without any, all
+        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
+        for rows that may be empty give one budget a row, such as
+        ``k * where.any(-1)``.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
