@@ -3,7 +3,7 @@
 from . import curves, losses
 from ._operator import Linearization, linearize
 from .balance import balanced_topk
-from .hard import top_k, top_k_sum
+from .hard import top_k, top_k_indices, top_k_sum
 from .perturb import Noise, perturb_max
 from .selection import soft_topk, threshold
 from .simplex import (
@@ -44,5 +44,6 @@ __all__ = [
     "taylor_softmax",
     "threshold",
     "top_k",
+    "top_k_indices",
     "top_k_sum",
 ]

@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows import Array, Rows, divide, row_dot
+from ._rows import Array, Rows, as_real, divide, row_dot
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -158,7 +158,7 @@ class Linearization:
             shape ``(..., n, n)``, the batch first.  i and j count the entries of a row
             in C order, as ``ravel`` of its axes in the order they have in `x` does,
             in whatever order a tuple names them.  For an operator with one number per
-            row, ``(..., n)``.
+            row, or one for all rows, ``(..., n)``.
         """
         n = self.rows.x.shape[1]
         columns = []
@@ -168,6 +168,33 @@ class Linearization:
             columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
         return dense.reshape(self.rows.batch + dense.shape[1:])
+
+    def total(self, value: Any, count: float) -> Linearization:
+        """That of the sum of the rows' numbers over a count."""
+        fields = (self.rows, self.push, self.pull, self.reduces)
+        return _Total(value, *fields, weight=1 / count)
+
+
+@dataclass(frozen=True)
+class _Total(Linearization):
+    """The derivative of one number, a multiple of the sum of the rows' numbers."""
+
+    weight: float = 1.0
+
+    def jvp(self, tangent: ArrayLike) -> Any:
+        """The change of the number."""
+        return self.weight * super().jvp(tangent).sum()
+
+    def vjp(self, cotangent: ArrayLike) -> Array:
+        """The gradient by the scores of the number times a cotangent."""
+        g = as_real(cotangent, "cotangent")
+        if g.ndim:
+            raise ValueError(f"cotangent must be a number, got shape {g.shape}")
+        return super().vjp(self.weight * g)
+
+    def jacobian(self) -> Array:
+        """The derivatives by the scores of every row, ``(..., n)``."""
+        return self.weight * super().jacobian()
 
 
 Derivative = Callable[[], Linearization]

@@ -298,10 +298,9 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         upper = out[..., n - K].copy()[()]
     if first < K:
         return upper, upper
-    lower = (
-        np.maximum.reduce(out[..., : n - K], axis=-1) if both else 0 * upper - np.inf
-    )
-    return upper, lower
+    if not both:  # upper may be infinite
+        return upper, np.full_like(upper, -np.inf)[()]
+    return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
 def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
@@ -443,6 +442,32 @@ def check_positive(budget: Array) -> None:
     """An error if a budget is 0."""
     if np.any(budget == 0):
         raise ValueError("k must be at least 1, got 0")
+
+
+def check_ties(ties: str) -> bool:
+    """Whether equal scores share; an error if `ties` is not a word that is known."""
+    if ties not in ("share", "first"):
+        raise ValueError(f"ties must be 'share' or 'first', got {ties!r}")
+    return ties == "share"
+
+
+def check_count(k: int) -> int:
+    """The number of entries to select, a Python integer: it is the length of a result.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none, or below 0.
+    """
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
+        shape = getattr(k, "shape", None)
+        given = (
+            reprlib.repr(k) if shape is None else f"an array of shape {tuple(shape)}"
+        )
+        raise TypeError(f"k must be one integer, got {given}")
+    if k < 0:
+        raise ValueError(f"k must be at least 0, got {k}")
+    return int(k)
 
 
 def check_finite(count: Array, name: str) -> None:

@@ -8,6 +8,7 @@ and b equal to it,
    \qquad S_k(x)=\min_l\Bigl[kl+\sum_i(x_i-l)_+\Bigr]=\sum_i x_iT_k(x)_i .
 
 Tied scores share what is left equally: it is what every curve and GradTopK tend to.
+Where exactly k entries are to be selected, the first of the tied scores are.
 Derived in *selection/threshold*.
 """
 
@@ -18,13 +19,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows import Array, Axis, Rows, as_rows, kth_largest
+from ._rows import (
+    Array,
+    Axis,
+    Rows,
+    as_rows,
+    check_count,
+    check_ties,
+    kth_largest,
+)
 
-__all__ = ["top_k", "top_k_sum"]
+__all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
 
 def top_k(
-    x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
+    x: ArrayLike,
+    k: ArrayLike,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    *,
+    ties: str = "share",
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
@@ -39,11 +53,16 @@ def top_k(
         The axis along which to select; several select together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get 0.
+    ties : "share" or "first"
+        What equal scores at the k-th place get.  By "share" each gets the same part of
+        what is left.  By "first" the first of them, in C order, get 1 and the others 0,
+        so that exactly k entries are 1; k must then be a whole number.
 
     Returns
     -------
     array
         Of the shape of `x`, or of its broadcast against `k`; sums to k along `axis`.
+        A row without an entry that takes part is all 0, and its budget must be 0.
 
     Raises
     ------
@@ -65,16 +84,85 @@ def top_k(
     [1.0, 0.0, 0.0, 1.0]
     >>> stk.top_k([5.0, 1.0, 1.0, 1.0], 2.5).tolist()
     [1.0, 0.5, 0.5, 0.5]
+    >>> stk.top_k([5.0, 1.0, 1.0, 1.0], 2, ties="first").tolist()
+    [1.0, 1.0, 0.0, 0.0]
     """
-    rows = as_rows(x, k, axis=axis, where=where)
+    share_ties = check_ties(ties)
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=not share_ties)
     pivot = _pivot(rows)
     above = rows.x > pivot
     tied = rows.x == pivot
     left = rows.k - above.sum(axis=-1)
+    if not share_ties:
+        tied &= np.cumsum(tied, axis=-1) <= left[:, None]
+        return rows.expand((above | tied).astype(rows.x.dtype))
     share = (left / np.maximum(tied.sum(axis=-1), 1)).astype(rows.x.dtype)
     out = tied * share[:, None]
     out += above
     return rows.expand(out)
+
+
+def top_k_indices(
+    x: ArrayLike, k: int, axis: Axis = -1, where: ArrayLike | None = None
+) -> Array:
+    """The places of the k largest scores, the largest first.
+
+    It is what a dispatch takes, such as that of a mixture of experts: the numbers of
+    the k selected entries of each row.  What they count with is gathered beside it.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    k : int
+        How many, the same in every row: from 0 to the number of finite entries of a
+        row.
+    axis : int, tuple of int, or None
+        The axis along which to select.
+    where : array_like of bool, optional
+        Entries that take part; the others are never selected.
+
+    Returns
+    -------
+    array of int
+        Of the shape of `x` with k in place of the length of `axis`, as
+        `numpy.take_along_axis` asks for.  Of several axes an index counts the entries
+        in C order, and the k indices stand along a last axis of their own, in place of
+        these axes.  In each row the scores at the indices descend, and among equal
+        scores the indices ascend: they are the places of the ones of
+        ``top_k(x, k, ties="first")``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, for example if a row has fewer than k entries
+        that take part; the message names it.
+
+    See Also
+    --------
+    top_k : the same as an indicator.
+
+    Notes
+    -----
+    O(n log n) per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import softtopk as stk
+    >>> x = np.array([[2.0, 5.0, 1.0, 5.0], [0.0, 1.0, 3.0, 1.0]])
+    >>> index = stk.top_k_indices(x, 2)
+    >>> index.tolist()
+    [[1, 3], [2, 1]]
+    >>> weights = np.take_along_axis(stk.soft_topk(x, 2), index, axis=-1)
+    >>> weights.round(4).tolist()
+    [[0.9077, 0.9077], [0.9254, 0.4538]]
+    """
+    k = check_count(k)
+    rows = as_rows(x, k, axis=axis, where=where)
+    index = np.argsort(-rows.x, axis=-1, kind="stable")[:, :k]
+    index = index.reshape(*rows.batch, k)
+    return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
 def top_k_sum(

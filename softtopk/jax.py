@@ -39,6 +39,7 @@ __all__ = [
     "entmax",
     "entmax_loss",
     "grad_topk",
+    "in_top_k_loss",
     "log_partition",
     "log_softmax",
     "logsumexp",
@@ -57,6 +58,7 @@ __all__ = [
     "taylor_softmax",
     "threshold",
     "top_k",
+    "top_k_indices",
     "top_k_loss",
     "top_k_st",
     "top_k_sum",
@@ -76,6 +78,8 @@ def am_softmax_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """Cross entropy that wants the target's score ahead by a margin.
@@ -86,6 +90,8 @@ def am_softmax_loss(
         As in `soft_topk`.
     target : array of int
         Class indices, of the shape of `scores` without `axis`.
+    ignore_index, reduction
+        As in `cross_entropy`.
     margin : float
         At least 0, in the units of the scores.
 
@@ -102,6 +108,8 @@ def am_softmax_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -184,6 +192,8 @@ def cross_entropy(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """Cross entropy of a target and the softmax of x.
@@ -195,14 +205,27 @@ def cross_entropy(
     target : array
         Class indices, integers of the shape of `x` without `axis`, or shares of the
         shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0.
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
     """
     found: Array = _losses.cross_entropy(
-        _XP, x, target, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -243,13 +266,15 @@ def entmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : float
         At least 1.
@@ -260,7 +285,15 @@ def entmax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.entmax_loss(
-        _XP, x, target, alpha, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        alpha,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -295,6 +328,60 @@ def grad_topk(
     """
     found: Array = _operators.grad_topk(
         _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+    )
+    return found
+
+
+def in_top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: Numbers = 5,
+    *,
+    temperature: Numbers = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Array:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `axis`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    found: Array = _losses.in_top_k_loss(
+        _XP,
+        x,
+        target,
+        k,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -564,7 +651,10 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.
+        Entries that take part; the others get share 0.  In a row without any, all
+        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
+        for rows that may be empty give one budget a row, such as
+        ``k * where.any(-1)``.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -653,13 +743,15 @@ def sparse_softmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The logarithm of the k largest exponentials' sum, less the target's score.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     k : whole number
         At least 1.
@@ -670,7 +762,15 @@ def sparse_softmax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.sparse_softmax_loss(
-        _XP, x, target, k, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        k,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -707,13 +807,15 @@ def sparsemax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
@@ -722,7 +824,14 @@ def sparsemax_loss(
         One loss a row, at least 0.
     """
     found: Array = _losses.sparsemax_loss(
-        _XP, x, target, axis=axis, where=where, check=check
+        _XP,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        check=check,
     )
     return found
 
@@ -736,6 +845,8 @@ def stop_gradient_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """A number whose gradient is `soft_topk` minus target, for any curve.
@@ -744,6 +855,8 @@ def stop_gradient_loss(
     ----------
     x, target, k, curve, temperature, axis, where, check
         As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -759,6 +872,8 @@ def stop_gradient_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -834,6 +949,7 @@ def top_k(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ties: str = "share",
     check: bool | None = None,
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
@@ -842,13 +958,67 @@ def top_k(
     ----------
     x, k, axis, where, check
         As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+    ties : "share" or "first"
+        What equal scores at the k-th place get.  By "share" each gets the same part of
+        what is left.  By "first" the first of them, in C order, get 1 and the others 0,
+        so that exactly k entries are 1; k must then be a whole number.
 
     Returns
     -------
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+        A row without an entry that takes part is all 0, and its budget must be 0.
     """
-    found: Array = _operators.top_k(_XP, x, k, axis=axis, where=where, check=check)
+    found: Array = _operators.top_k(
+        _XP, x, k, axis=axis, where=where, ties=ties, check=check
+    )
+    return found
+
+
+def top_k_indices(
+    x: ArrayLike,
+    k: int,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    check: bool | None = None,
+) -> Array:
+    """The places of the k largest scores, the largest first: what a dispatch takes.
+
+    Parameters
+    ----------
+    x, axis, where, check
+        As in `soft_topk`.
+    k : int
+        How many, the same in every row: from 0 to the number of finite entries of a
+        row.
+
+    Returns
+    -------
+    array of int
+        Of the shape of `x` with k in place of the length of `axis`: ``(..., k)``.
+        Of several axes an index counts the entries in C order, and the k indices stand
+        along a last axis of their own, in place of these axes.  In each row the scores
+        at the indices descend, and among equal scores the indices ascend: they are the
+        places of the ones of ``top_k(x, k, ties="first")``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, for example if a row has fewer than k entries
+        that take part; the message names it.  In a row that nobody looked at, an index
+        for which there is no entry is the length of the row, which lies outside.
+
+    Notes
+    -----
+    Integers have no derivative.  What the selected entries count with has one if it is
+    gathered from the shares, for example from ``p = soft_topk(x, k)`` by
+    ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
+    JAX.
+    """
+    found: Array = _operators.top_k_indices(
+        _XP, x, k, axis=axis, where=where, check=check
+    )
     return found
 
 
@@ -861,6 +1031,8 @@ def top_k_loss(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
     """The Fenchel-Young loss of a smooth top-k selection.
@@ -872,6 +1044,8 @@ def top_k_loss(
         indices.
     x, k, curve, temperature, axis, where, check
         As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -887,6 +1061,8 @@ def top_k_loss(
         temperature=temperature,
         axis=axis,
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -900,6 +1076,7 @@ def top_k_st(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ties: str = "share",
     check: bool | None = None,
 ) -> Array:
     """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
@@ -908,6 +1085,9 @@ def top_k_st(
     ----------
     x, k, curve, temperature, axis, where, check
         As in `soft_topk`.
+    ties : "share" or "first"
+        As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
+        must have exactly k ones.
 
     Returns
     -------
@@ -915,7 +1095,15 @@ def top_k_st(
         Exactly `top_k`, of the shape of `x`.
     """
     found: Array = _operators.top_k_st(
-        _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ties=ties,
+        check=check,
     )
     return found
 

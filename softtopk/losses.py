@@ -19,8 +19,11 @@ last place of :math:`\sum_i|p_i-t_i|(1+|u_i|)`, as far as the scores determine i
 
 A target is an array of class indices, of the shape of the scores without `axis`, or
 an array of shares, of the shape of the scores.  A class index or a share above 0 at
-an entry that takes no part (-inf, or left out by `where`) is an error.  The losses of
-a batch come back one for each row; their gradient through `softtopk.linearize`.
+an entry that takes no part (-inf, or left out by `where`) is an error, and so is a row
+without an entry that takes part, unless nothing is to be selected from it.  The losses
+of a batch come back one for each row, or as their mean or sum by `reduction`; rows
+whose class index is `ignore_index` do not count.  Their gradient comes through
+`softtopk.linearize`.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
 *distributions/sparsemax*, *distributions/entmax* and *selection/family*.
@@ -42,6 +45,7 @@ __all__ = [
     "am_softmax_loss",
     "cross_entropy",
     "entmax_loss",
+    "in_top_k_loss",
     "potential",
     "sparse_softmax_loss",
     "sparsemax_loss",
@@ -57,6 +61,8 @@ def cross_entropy(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""Cross entropy :math:`-\sum_it_i\log p_i` of a target and ``softmax(x)``.
 
@@ -72,6 +78,13 @@ def cross_entropy(
         None means all.
     where : array_like of bool, optional
         Entries that take part.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  PyTorch's is -100; here none is, unless it is given.  For
+        class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss for each row, or their mean or sum over all rows.  The mean is over the
+        rows that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
@@ -103,7 +116,9 @@ def cross_entropy(
     >>> stk.linearize(cross_entropy, [2.0, 1.0], 1).vjp(1.0).round(4).tolist()
     [0.7311, -0.7311]
     """
-    return differentiable(shared.cross_entropy, x, target, axis=axis, where=where)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    return differentiable(shared.cross_entropy, x, target, **how)
 
 
 @operator
@@ -115,6 +130,8 @@ def am_softmax_loss(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""Cross entropy that wants the target's score ahead by a margin.
 
@@ -130,7 +147,7 @@ def am_softmax_loss(
         m, at least 0, in the units of the scores.
     temperature : float
         :math:`\tau>0`.
-    axis, where
+    axis, where, ignore_index, reduction
         As in `cross_entropy`.
 
     Returns
@@ -159,8 +176,10 @@ def am_softmax_loss(
     >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
     0.693147
     """
-    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
-    return differentiable(shared.am_softmax_loss, scores, target, margin, **given)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    how["temperature"] = temperature
+    return differentiable(shared.am_softmax_loss, scores, target, margin, **how)
 
 
 @operator
@@ -171,6 +190,8 @@ def sparse_softmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
 
@@ -178,7 +199,7 @@ def sparse_softmax_loss(
 
     Parameters
     ----------
-    x, target, axis, where
+    x, target, axis, where, ignore_index, reduction
         As in `cross_entropy`.
     k : array_like
         A whole number, 1 <= k <= the number of finite entries, or an array of them
@@ -212,9 +233,9 @@ def sparse_softmax_loss(
     >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
     [0.3133, 2.3133]
     """
-    return differentiable(
-        shared.sparse_softmax_loss, x, target, k, axis=axis, where=where
-    )
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    return differentiable(shared.sparse_softmax_loss, x, target, k, **how)
 
 
 @operator
@@ -225,6 +246,8 @@ def entmax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of entmax; its gradient is entmax minus target.
 
@@ -233,7 +256,7 @@ def entmax_loss(
 
     Parameters
     ----------
-    x, target, axis, where
+    x, target, axis, where, ignore_index, reduction
         As in `cross_entropy`.
     alpha : float
         At least 1.  At 1 the loss is the relative entropy of the target and softmax:
@@ -266,7 +289,9 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    return differentiable(shared.entmax_loss, x, target, alpha, axis=axis, where=where)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    return differentiable(shared.entmax_loss, x, target, alpha, **how)
 
 
 @operator
@@ -276,6 +301,8 @@ def sparsemax_loss(
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
 
@@ -285,7 +312,7 @@ def sparsemax_loss(
 
     Parameters
     ----------
-    x, target, axis, where
+    x, target, axis, where, ignore_index, reduction
         As in `cross_entropy`.
 
     Returns
@@ -312,7 +339,9 @@ def sparsemax_loss(
     >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
     [0.0625, 0.0, 3.0]
     """
-    return differentiable(shared.sparsemax_loss, x, target, axis=axis, where=where)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    return differentiable(shared.sparsemax_loss, x, target, **how)
 
 
 @operator
@@ -379,6 +408,8 @@ def top_k_loss(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""The Fenchel-Young loss of a smooth top-k selection.
 
@@ -394,6 +425,8 @@ def top_k_loss(
         right answers; for k = 1 also class indices of the shape of `x` without `axis`.
     k, curve, temperature, axis, where
         As in `soft_topk`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -428,8 +461,88 @@ def top_k_loss(
     >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
     [-0.1116, -0.6967, 0.6967, 0.1116]
     """
-    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
-    return differentiable(shared.top_k_loss, x, target, k, curve, **given)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    how["temperature"] = temperature
+    return differentiable(shared.top_k_loss, x, target, k, curve, **how)
+
+
+@operator
+def in_top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 5,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    :math:`-\log p_y` with ``p = grad_topk(x, k, temperature=temperature)``, the
+    probability that the random k-subset contains the class y; for k = 1 and temperature
+    1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    target : array_like of int
+        Class indices, of the shape of `x` without `axis`.
+    k : array_like
+        A whole number, 1 <= k <= the number of finite entries, or an array of them
+        that broadcasts against `x` without `axis`.
+    temperature : float
+        :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
+        score of the class lacks to the k-th largest of the others, and 0 if it lacks
+        nothing.
+    axis, where, ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row, in nats, of the shape of `x` without `axis`; at least 0,
+        and 0 where k takes all entries.  Gradient: :math:`(p-q)/\tau`, with q the
+        shares of the subsets that contain the class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    top_k_loss : for k right classes in a row.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.  It is :math:`\log(1+e^c)`, where :math:`\tau c` is
+    the smoothed k-th largest of the other scores, :math:`\tau\log(e_k/e_{k-1})`, less
+    the score of the class; a loss near 0 keeps its digits.  For k of 2 and more it is
+    not convex, which no loss can be that is near 0 for every class among the first k.
+    Its minimisers rank the k likeliest classes first.
+
+    References
+    ----------
+    *selection/neighbours*; L. Berrada, A. Zisserman, M. P. Kumar, "Smooth loss
+    functions for deep top-k classification", ICLR 2018: their loss without a margin.
+
+    Examples
+    --------
+    >>> from softtopk.losses import in_top_k_loss
+    >>> x = [[9.0, 8.0, 7.0, 0.0], [9.0, 8.0, 7.0, 0.0]]
+    >>> in_top_k_loss(x, [2, 3], 3).round(4).tolist()
+    [0.0009, 6.5938]
+    >>> in_top_k_loss(x, [2, 3], 1).round(4).tolist()
+    [2.4077, 9.4077]
+    """
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    how["temperature"] = temperature
+    return differentiable(shared.in_top_k_loss, x, target, k, **how)
 
 
 @operator
@@ -442,6 +555,8 @@ def stop_gradient_loss(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
 ) -> Differentiable[Any]:
     r"""The number :math:`\operatorname{sg}(p-t)\cdot x` with gradient :math:`p-t`.
 
@@ -452,7 +567,7 @@ def stop_gradient_loss(
 
     Parameters
     ----------
-    x, target, k, curve, temperature, axis, where
+    x, target, k, curve, temperature, axis, where, ignore_index, reduction
         As in `top_k_loss`; with the default curve p is `softmax`.
 
     Returns
@@ -486,5 +601,7 @@ def stop_gradient_loss(
     >>> float(lin.value), lin.vjp(1.0).round(4).tolist()
     (0.0, [-0.6667, 0.3333, 0.3333])
     """
-    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
-    return differentiable(shared.stop_gradient_loss, x, target, k, curve, **given)
+    how: dict[str, Any] = {"axis": axis, "where": where}
+    how |= {"ignore_index": ignore_index, "reduction": reduction}
+    how["temperature"] = temperature
+    return differentiable(shared.stop_gradient_loss, x, target, k, curve, **how)

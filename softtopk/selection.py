@@ -62,7 +62,8 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis along which the shares sum to k; several do together, None means all.
     where : array_like of bool, optional
-        Entries that take part; the others get share 0.
+        Entries that take part; the others get share 0.  In a row without any, all
+        shares are 0; its budget must be 0, and any other is an error.
 
     Returns
     -------

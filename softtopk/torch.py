@@ -54,6 +54,7 @@ __all__ = [
     "entmax",
     "entmax_loss",
     "grad_topk",
+    "in_top_k_loss",
     "log_partition",
     "log_softmax",
     "logsumexp",
@@ -72,6 +73,7 @@ __all__ = [
     "taylor_softmax",
     "threshold",
     "top_k",
+    "top_k_indices",
     "top_k_loss",
     "top_k_st",
     "top_k_sum",
@@ -91,6 +93,8 @@ def am_softmax_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -102,6 +106,8 @@ def am_softmax_loss(
         As in `soft_topk`.
     target : array of int
         Class indices, of the shape of `scores` without `dim`.
+    ignore_index, reduction
+        As in `cross_entropy`.
     margin : float
         At least 0, in the units of the scores.
 
@@ -118,6 +124,8 @@ def am_softmax_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -201,6 +209,8 @@ def cross_entropy(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -213,11 +223,17 @@ def cross_entropy(
     target : array
         Class indices, integers of the shape of `x` without `dim`, or shares of the
         shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0.
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
     """
     found: Tensor = _losses.cross_entropy(
         _XP,
@@ -225,6 +241,8 @@ def cross_entropy(
         target,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -273,6 +291,8 @@ def entmax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -280,7 +300,7 @@ def entmax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : float
         At least 1.
@@ -297,6 +317,8 @@ def entmax_loss(
         alpha,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -338,6 +360,61 @@ def grad_topk(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        check=check,
+    )
+    return found
+
+
+def in_top_k_loss(
+    x: Tensor,
+    target: Tensor,
+    k: Numbers = 5,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `dim`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    found: Tensor = _losses.in_top_k_loss(
+        _XP,
+        x,
+        target,
+        k,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -658,7 +735,10 @@ def soft_topk(
     dim : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.
+        Entries that take part; the others get share 0.  In a row without any, all
+        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
+        for rows that may be empty give one budget a row, such as
+        ``k * where.any(-1)``.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -767,6 +847,8 @@ def sparse_softmax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -774,7 +856,7 @@ def sparse_softmax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
     k : whole number
         At least 1.
@@ -791,6 +873,8 @@ def sparse_softmax_loss(
         k,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -834,6 +918,8 @@ def sparsemax_loss(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -841,7 +927,7 @@ def sparsemax_loss(
 
     Parameters
     ----------
-    x, target, dim, where, check
+    x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
@@ -855,6 +941,8 @@ def sparsemax_loss(
         target,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -869,6 +957,8 @@ def stop_gradient_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -878,6 +968,8 @@ def stop_gradient_loss(
     ----------
     x, target, k, curve, temperature, dim, where, check
         As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -893,6 +985,8 @@ def stop_gradient_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -983,6 +1077,7 @@ def top_k(
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ties: str = "share",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -992,13 +1087,72 @@ def top_k(
     ----------
     x, k, dim, where, check
         As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+    ties : "share" or "first"
+        What equal scores at the k-th place get.  By "share" each gets the same part of
+        what is left.  By "first" the first of them, in C order, get 1 and the others 0,
+        so that exactly k entries are 1; k must then be a whole number.
 
     Returns
     -------
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+        A row without an entry that takes part is all 0, and its budget must be 0.
     """
     found: Tensor = _operators.top_k(
+        _XP,
+        x,
+        k,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        ties=ties,
+        check=check,
+    )
+    return found
+
+
+def top_k_indices(
+    x: Tensor,
+    k: int,
+    *,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """The places of the k largest scores, the largest first: what a dispatch takes.
+
+    Parameters
+    ----------
+    x, dim, where, check
+        As in `soft_topk`.
+    k : int
+        How many, the same in every row: from 0 to the number of finite entries of a
+        row.
+
+    Returns
+    -------
+    array of int
+        Of the shape of `x` with k in place of the length of `dim`: ``(..., k)``.
+        Of several axes an index counts the entries in C order, and the k indices stand
+        along a last axis of their own, in place of these axes.  In each row the scores
+        at the indices descend, and among equal scores the indices ascend: they are the
+        places of the ones of ``top_k(x, k, ties="first")``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, for example if a row has fewer than k entries
+        that take part; the message names it.  In a row that nobody looked at, an index
+        for which there is no entry is the length of the row, which lies outside.
+
+    Notes
+    -----
+    Integers have no derivative.  What the selected entries count with has one if it is
+    gathered from the shares, for example from ``p = soft_topk(x, k)`` by
+    ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
+    JAX.
+    """
+    found: Tensor = _operators.top_k_indices(
         _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
     )
     return found
@@ -1013,6 +1167,8 @@ def top_k_loss(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1025,6 +1181,8 @@ def top_k_loss(
         indices.
     x, k, curve, temperature, dim, where, check
         As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -1040,6 +1198,8 @@ def top_k_loss(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
         check=check,
     )
     return found
@@ -1053,6 +1213,7 @@ def top_k_st(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    ties: str = "share",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1062,6 +1223,9 @@ def top_k_st(
     ----------
     x, k, curve, temperature, dim, where, check
         As in `soft_topk`.
+    ties : "share" or "first"
+        As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
+        must have exactly k ones.
 
     Returns
     -------
@@ -1076,6 +1240,7 @@ def top_k_st(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        ties=ties,
         check=check,
     )
     return found

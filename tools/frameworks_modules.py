@@ -114,9 +114,10 @@ TYPES = {
     "curve": "str | Curve",
     "check": "bool | None",
     "places": "int | None",
-    "order": "int",
     "rounds": "int",
 }
+PLAIN = ("int", "str", "int | None")
+"""Types that an argument has in a body and in every library."""
 
 
 def operators() -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -142,7 +143,8 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
             given, star = [*given, "*"], True
         default = "" if p.default is p.empty else f" = {p.default!r}"
         default = default.replace("'", '"')
-        given.append(f"{word}: {types.get(p.name, taken)}{default}")
+        kind = p.annotation if p.annotation in PLAIN else types.get(p.name, taken)
+        given.append(f"{word}: {kind}{default}")
         value = word
         if word != p.name:
             kind = types[p.name]

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ..curves import Curve, Entmax
 
-OPTIONAL = ("after", "either", "rows", "simplex")
+OPTIONAL = ("after", "either", "partition", "rows", "simplex")
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
 
@@ -55,9 +55,12 @@ class Adapter(Protocol):
     where: Any
     """One of the two values may be a number."""
 
-    # Reductions, along one axis; of all entries where `max` and `min` get no axis.
+    # Reductions, along one axis; `max` and `min` without an axis, and `sum` where it is
+    # None, of all entries.
     all: Any
     argmax: Any
+    cumsum: Any
+    """Of truth values, as integers."""
     max: Any
     min: Any
     softmax: Any
@@ -138,6 +141,12 @@ class Adapter(Protocol):
     def ordered(self, x: Any, place: Any) -> Any:
         """The same for one place a row, ``(...)`` integers."""
 
+    def leading(self, x: Any, k: int) -> Any:
+        """The places of the k largest entries of each row, the largest first.
+
+        Among equal entries the first comes first; k is at most the length of the row.
+        """
+
     def loop(
         self, going: Callable[..., Any], step: Callable[..., Any], state: Any
     ) -> Any:
@@ -189,6 +198,12 @@ class Adapter(Protocol):
         """Shares ``(..., m, n)`` with both budgets, m >= n: `balance.solved`.
 
         Its derivatives are those of `balance.push` and `balance.pull`.
+        """
+
+    def partition(self, rows: Any) -> tuple[Any, Any]:
+        """`log_partition` of rows and its derivative by the scores, without `program`.
+
+        In place of `subset.tilted` and `subset.partition`.
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:

@@ -170,6 +170,10 @@ class _Jax:
         return jnp.arange(n)
 
     @staticmethod
+    def cumsum(x: Any) -> Any:
+        return jnp.cumsum(x, axis=-1)
+
+    @staticmethod
     def argmax(x: Any) -> Any:
         return jnp.argmax(x, axis=-1)
 
@@ -181,6 +185,10 @@ class _Jax:
     def ordered(x: Any, place: Any) -> Any:
         index = x.shape[-1] - place[..., None]
         return jnp.take_along_axis(jnp.sort(x, axis=-1), index, axis=-1)[..., 0]
+
+    @staticmethod
+    def leading(x: Any, k: int) -> Any:
+        return jax.lax.top_k(jnp.where(x == 0, 0, x), k)[1]  # where -0 is below 0
 
     @staticmethod
     def looks(x: Any, check: bool | None) -> Any:

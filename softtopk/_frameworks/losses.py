@@ -7,14 +7,15 @@ any order.  So no library differentiates through the sums of a loss.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._rows import as_real, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
-from .operators import checked, finite_rows, hard, truncated_rows
+from .operators import checked, finite_rows, hard, subset_sum, truncated_rows
 from .rows import Rows
 from .simplex import logits
 
@@ -22,6 +23,7 @@ __all__ = [
     "am_softmax_loss",
     "cross_entropy",
     "entmax_loss",
+    "in_top_k_loss",
     "potential",
     "sparse_softmax_loss",
     "sparsemax_loss",
@@ -37,6 +39,8 @@ def cross_entropy(
     *,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """Cross entropy of a target and the softmax of x.
@@ -48,15 +52,21 @@ def cross_entropy(
     target : array
         Class indices, integers of the shape of `x` without `axis`, or shares of the
         shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0.
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
     """
     rows = finite_rows(xp, x, 1.0, axis, where, check)
-    t = _target(xp, rows, x, target, check)
-    return _log_loss(xp, rows, t, rows.x, rows.tau)
+    t, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _log_loss(xp, rows, t, end, rows.x, rows.tau)
 
 
 def am_softmax_loss(
@@ -68,6 +78,8 @@ def am_softmax_loss(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """Cross entropy that wants the target's score ahead by a margin.
@@ -78,6 +90,8 @@ def am_softmax_loss(
         As in `soft_topk`.
     target : array of int
         Class indices, of the shape of `scores` without `axis`.
+    ignore_index, reduction
+        As in `cross_entropy`.
     margin : float
         At least 0, in the units of the scores.
 
@@ -88,8 +102,9 @@ def am_softmax_loss(
     """
     margin = real_number(margin, "margin", least=0)
     rows = finite_rows(xp, scores, temperature, axis, where, check, "scores")
-    t = _target(xp, rows, scores, target, check, shares=False)
-    return _log_loss(xp, rows, t, rows.x - margin * t, rows.tau)
+    how = ignore_index, reduction
+    t, end = _target(xp, rows, scores, target, check, *how, shares=False)
+    return _log_loss(xp, rows, t, end, rows.x - margin * t, rows.tau)
 
 
 def sparse_softmax_loss(
@@ -100,13 +115,15 @@ def sparse_softmax_loss(
     *,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """The logarithm of the k largest exponentials' sum, less the target's score.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     k : whole number
         At least 1.
@@ -117,8 +134,10 @@ def sparse_softmax_loss(
         One loss a row, at least 0.
     """
     rows = truncated_rows(xp, x, k, 1.0, axis, where, check)
-    t = _target(xp, rows, x, target, check, total=1 + 0 * rows.whole)
-    return _log_loss(xp, rows, t, rows.x, rows.tau, xp.detach(hard(xp, rows, k)))
+    how = ignore_index, reduction
+    t, end = _target(xp, rows, x, target, check, *how, total=1 + 0 * rows.whole)
+    weight = xp.detach(hard(xp, rows, k))
+    return _log_loss(xp, rows, t, end, rows.x, rows.tau, weight)
 
 
 def entmax_loss(
@@ -129,13 +148,15 @@ def entmax_loss(
     *,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : float
         At least 1.
@@ -148,7 +169,8 @@ def entmax_loss(
     alpha = real_number(alpha, "alpha", least=1)
     rows = finite_rows(xp, x, 1.0, axis, where, check)
     curve = CLIP if alpha == 2 else Entmax(alpha) if alpha > 1 else EXP
-    return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _gap_loss(xp, curve, rows, goal, end)
 
 
 def sparsemax_loss(
@@ -158,13 +180,15 @@ def sparsemax_loss(
     *,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
 
     Parameters
     ----------
-    x, target, axis, where, check
+    x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
@@ -172,7 +196,9 @@ def sparsemax_loss(
     array
         One loss a row, at least 0.
     """
-    return entmax_loss(xp, x, target, 2.0, axis=axis, where=where, check=check)
+    given: dict[str, Any] = {"axis": axis, "where": where, "check": check}
+    given |= {"ignore_index": ignore_index, "reduction": reduction}
+    return entmax_loss(xp, x, target, 2.0, **given)
 
 
 def potential(
@@ -241,6 +267,8 @@ def top_k_loss(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """The Fenchel-Young loss of a smooth top-k selection.
@@ -252,6 +280,8 @@ def top_k_loss(
         indices.
     x, k, curve, temperature, axis, where, check
         As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -260,10 +290,81 @@ def top_k_loss(
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
-    return _gap_loss(xp, curve, rows, _target(xp, rows, x, target, check))
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _gap_loss(xp, curve, rows, goal, end)
 
 
-def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any) -> Any:
+def in_top_k_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any = 5,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `axis`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    rows = truncated_rows(xp, x, k, temperature, axis, where, check)
+    how = ignore_index, reduction
+    given = {"shares": False, "total": 1 + 0 * rows.whole}
+    t, end = _target(xp, rows, x, target, check, *how, **given)
+    tau, chosen = rows.tau, t > 0
+    own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
+    others = xp.where(chosen, -math.inf, rows.x - own[..., None])
+    all_fit = rows.whole > xp.sum(others > -math.inf, axis=-1)
+    # The k-th largest of the others, smoothed, less the score of the class.
+    whole = xp.where(all_fit, 0, rows.whole), rows.whole - 1
+    sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
+    (upper, p, entropy), (lower, q, rest) = sums
+    c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
+    fixed = xp.detach(c)
+    value = xp.clip(fixed, 0, None) + xp.log1p(xp.exp(-abs(fixed)))
+
+    def by_x() -> Any:
+        wide = tau[..., None] if tau.ndim else tau
+        slope = (p - q - t) / wide
+        slope = xp.where(all_fit[..., None], 0, slope)
+        return xp.sigmoid(c)[..., None] * slope
+
+    def by_tau() -> Any:
+        slope = (entropy() - rest() - xp.where(all_fit, 0, c)) / tau
+        return xp.sigmoid(c) * xp.where(all_fit, 0, slope)
+
+    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    return _loss(xp, rows, value, by, end)
+
+
+def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> Any:
     """The sum of the gaps of each row, whose values have been looked at."""
     p, _, t, u, near = _solved(xp, curve, rows)
     free, v = xp.isfinite(t), xp.where(near, u, 0)
@@ -281,7 +382,7 @@ def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any) -> Any:
         return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
 
     by = {"x": (rows.x, rest), "tau": (rows.tau, slope)}
-    return _loss(xp, rows, xp.detach(rows.tau) * total, by)
+    return _loss(xp, rows, xp.detach(rows.tau) * total, by, end)
 
 
 def stop_gradient_loss(
@@ -294,6 +395,8 @@ def stop_gradient_loss(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
     check: bool | None = None,
 ) -> Any:
     """A number whose gradient is `soft_topk` minus target, for any curve.
@@ -302,6 +405,8 @@ def stop_gradient_loss(
     ----------
     x, target, k, curve, temperature, axis, where, check
         As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -310,19 +415,60 @@ def stop_gradient_loss(
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
-    goal = _target(xp, rows, x, target, check)
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(curve, *at, False, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
     height = xp.where(gradient != 0, scores - top, 0)
     value = xp.sum(xp.detach(gradient) * height, axis=-1)
-    return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)})
+    return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)}, end)
 
 
-def _loss(xp: Adapter, rows: Rows, value: Any, by: Any) -> Any:
-    """One number a row, not -0, with the slopes that it is given."""
-    return rows.reduce(xp, xp.attach(value + 0.0, by))
+class _End(NamedTuple):
+    """What becomes of the losses of the rows.
+
+    Attributes
+    ----------
+    reduction : "none", "mean" or "sum"
+    keep : (...) array of bool, or None
+        Rows that count, None if all do.
+    """
+
+    reduction: str = "none"
+    keep: Any = None
+
+
+_EVERY = _End()
+
+
+def _loss(
+    xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
+) -> Any:
+    """One number a row, not -0, with the slopes that it is given, or one for all."""
+    value, keep = value + 0.0, end.keep
+    if keep is not None:
+        value = xp.where(keep, value, 0)
+        by = {name: (v, _kept(xp, keep, slope)) for name, (v, slope) in by.items()}
+    value = xp.attach(value, by)
+    if end.reduction == "none":
+        return rows.reduce(xp, value)
+    if end.reduction == "sum":
+        return rows.total(xp, value, 1)
+    count = (xp.ones_like(value) > 0 if keep is None else keep).sum()
+    mean = rows.total(xp, value, xp.clip(count, 1, None))
+    return xp.where(count > 0, mean, math.nan)[()]
+
+
+def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]:
+    """The slope where a row counts."""
+
+    def kept() -> Any:
+        found = slope()
+        on = keep[..., None] if found.ndim > keep.ndim else keep
+        return xp.where(on, found, 0)
+
+    return kept
 
 
 def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
@@ -340,7 +486,7 @@ def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
 
 
 def _log_loss(
-    xp: Adapter, rows: Rows, t: Any, z: Any, tau: Any, weight: Any = None
+    xp: Adapter, rows: Rows, t: Any, end: _End, z: Any, tau: Any, weight: Any = None
 ) -> Any:
     """-log of the target's share of the (weighted) exponentials of z / tau.
 
@@ -365,7 +511,7 @@ def _log_loss(
         return rest() / (tau[..., None] if tau.ndim else tau)
 
     by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
-    return _loss(xp, rows, value, by)
+    return _loss(xp, rows, value, by, end)
 
 
 def _target(
@@ -374,11 +520,23 @@ def _target(
     x: Any,
     target: Any,
     check: bool | None,
+    ignore_index: int | None,
+    reduction: str,
     *,
     shares: bool = True,
     total: Any = None,
-) -> Any:
-    """The target as shares (..., n) that sum to a budget, by default to that of x."""
+) -> tuple[Any, _End]:
+    """The target as shares (..., n) that sum to a budget, by default to that of x.
+
+    The shares of a row that does not count are 0.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(
+            f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}"
+        )
+    ignores = ignore_index is not None
+    if ignores and not isinstance(ignore_index, (int, np.integer)):
+        raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
     looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
@@ -392,18 +550,30 @@ def _target(
         if looks and bool(many.any()):
             raise ValueError(
                 f"target must hold shares where k is not 1, got class indices and "
-                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}"
+                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}; a loss "
+                "for a class among the first k is in_top_k_loss"
             )
-        target = rows.column(xp, target)
+        target, keep = rows.column(xp, target), None
+        if ignores:
+            target = xp.integers(target, rows.x)
+            keep = target != ignore_index
+            target = xp.where(keep, target, 0)
         bad = (target < 0) | (target >= n)
         if looks and bool(bad.any()):
             raise ValueError(
                 f"target must hold class indices in [0, {n - 1}], "
                 f"got {_first(xp, bad, target)}"
             )
-        t = xp.astype(xp.places(n, rows.x) == target[..., None], rows.x.dtype)
+        t = xp.places(n, rows.x) == target[..., None]
+        t = xp.astype(t if keep is None else t & keep[..., None], rows.x.dtype)
+    elif ignores:
+        raise ValueError(
+            "ignore_index applies to class indices, of the type of integers and of "
+            f"shape {reduced}, got a target of shape {tuple(target.shape)} and dtype "
+            f"{target.dtype}"
+        )
     elif shares and tuple(target.shape) in (shape, rows.shape):
-        t = rows.flatten(xp, target, "target")
+        t, keep = rows.flatten(xp, target, "target"), None
         bad = ~((t >= 0) & (t <= 1))
         if looks and bool(bad.any()):
             raise ValueError(
@@ -429,7 +599,7 @@ def _target(
     t = xp.detach(t)
     if looks and bool(((t > 0) & (rows.x == -math.inf)).any()):
         raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
-    return t
+    return t, _End(reduction, keep)
 
 
 def _first(xp: Adapter, bad: Any, values: Any) -> Any:

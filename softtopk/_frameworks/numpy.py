@@ -18,6 +18,7 @@ from .._rows import NO_BUDGET, Array, check_temperature, distances
 from .._solve import Solution, solve
 from .._solve.entmax import entmax_shares, log_shares
 from .._solve.root import ends
+from .._solve.subset import partition
 from ..curves import CLIP, EXP, Curve, Entmax
 from .balance import on_matrix
 
@@ -40,6 +41,10 @@ class NumPy:
             return np.add.reduce(x, axis=axis)
         # NumPy adds one after the other here: single precision would round each time.
         return np.add.reduce(x, axis=axis, dtype=np.float64).astype(x.dtype)
+
+    @staticmethod
+    def sigmoid(x: Any) -> Any:
+        return 1 / (1 + np.exp(-x))
 
     @staticmethod
     def max(x: Any, axis: int | None = None) -> Any:
@@ -190,6 +195,11 @@ class Rows(NamedTuple):
         value = value / self.scale
         return self.given.reduce(value.astype(self.given.x.dtype, copy=False))
 
+    def total(self, xp: Any, value: Array, count: Any) -> Any:
+        """The sum of numbers a row over a count, which the call keeps."""
+        xp.count = float(count)
+        return (value.sum() / (count * self.scale)).astype(self.given.x.dtype)
+
 
 class Point(NamedTuple):
     """Rows with their solution, at which `soft_topk` is differentiated."""
@@ -276,6 +286,7 @@ class Call(NumPy):
         self.nested: Array  # the shares of each row at ascending budgets
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
+        self.count: float | None = None  # of rows whose numbers are added, over it
         self._rows: Rows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]
 
@@ -343,6 +354,12 @@ class Call(NumPy):
             self.balanced.append((call.curve, one.x, at, self.tau))
         return p
 
+    def partition(self, rows: Rows) -> tuple[Array, Array]:
+        """`log_partition` of rows, and its derivative by the scores."""
+        x, finite = rows.x, (rows.x > -np.inf).sum(axis=-1)
+        given = rows.given._replace(x=x, k=rows.whole, finite=finite)
+        return partition(given, self.tau)
+
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value; its slopes are kept."""
         self._by = by
@@ -354,7 +371,8 @@ class Call(NumPy):
         with np.errstate(all="ignore"):
             slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
             dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
-        return Linearization.gradient(value, self.given, slope, dk)
+        found = Linearization.gradient(value, self.given, slope, dk)
+        return found if self.count is None else found.total(value, self.count)
 
 
 def differentiable(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from .._rows import NO_BUDGET, check_positive
+from .._rows import NO_BUDGET, check_count, check_positive, check_ties
 from ..curves import Curve, resolve
 from . import subset
 from .contract import Adapter
@@ -43,7 +44,10 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.
+        Entries that take part; the others get share 0.  In a row without any, all
+        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
+        for rows that may be empty give one budget a row, such as
+        ``k * where.any(-1)``.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -114,6 +118,7 @@ def top_k_st(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    ties: str = "share",
     check: bool | None = None,
 ) -> Any:
     """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
@@ -122,6 +127,9 @@ def top_k_st(
     ----------
     x, k, curve, temperature, axis, where, check
         As in `soft_topk`.
+    ties : "share" or "first"
+        As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
+        must have exactly k ones.
 
     Returns
     -------
@@ -129,8 +137,9 @@ def top_k_st(
         Exactly `top_k`, of the shape of `x`.
     """
     given = {"axis": axis, "where": where}
+    again = check if ties != "share" else False  # "first" asks more of k
+    hard = top_k(xp, x, k, check=again, ties=ties, **given)
     p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
-    hard = top_k(xp, x, k, check=False, **given)
     return xp.detach(hard) + (p - xp.detach(p))
 
 
@@ -141,6 +150,7 @@ def top_k(
     *,
     axis: Any = -1,
     where: Any = None,
+    ties: str = "share",
     check: bool | None = None,
 ) -> Any:
     """Indicator of the k largest scores; ties at the k-th place share equally.
@@ -149,14 +159,76 @@ def top_k(
     ----------
     x, k, axis, where, check
         As in `soft_topk`.  A number k is found by a selection, an array by sorting.
+    ties : "share" or "first"
+        What equal scores at the k-th place get.  By "share" each gets the same part of
+        what is left.  By "first" the first of them, in C order, get 1 and the others 0,
+        so that exactly k entries are 1; k must then be a whole number.
 
     Returns
     -------
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives.
+        A row without an entry that takes part is all 0, and its budget must be 0.
     """
+    share_ties = check_ties(ties)
+    rows = checked(xp, x, k, 1.0, axis, where, check, whole=not share_ties)
+    return rows.expand(xp, hard(xp, rows, k, share_ties))
+
+
+def top_k_indices(
+    xp: Adapter,
+    x: Any,
+    k: int,
+    *,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """The places of the k largest scores, the largest first: what a dispatch takes.
+
+    Parameters
+    ----------
+    x, axis, where, check
+        As in `soft_topk`.
+    k : int
+        How many, the same in every row: from 0 to the number of finite entries of a
+        row.
+
+    Returns
+    -------
+    array of int
+        Of the shape of `x` with k in place of the length of `axis`: ``(..., k)``.
+        Of several axes an index counts the entries in C order, and the k indices stand
+        along a last axis of their own, in place of these axes.  In each row the scores
+        at the indices descend, and among equal scores the indices ascend: they are the
+        places of the ones of ``top_k(x, k, ties="first")``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, for example if a row has fewer than k entries
+        that take part; the message names it.  In a row that nobody looked at, an index
+        for which there is no entry is the length of the row, which lies outside.
+
+    Notes
+    -----
+    Integers have no derivative.  What the selected entries count with has one if it is
+    gathered from the shares, for example from ``p = soft_topk(x, k)`` by
+    ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
+    JAX.
+    """
+    k = check_count(k)
     rows = checked(xp, x, k, 1.0, axis, where, check)
-    return rows.expand(xp, hard(xp, rows, k))
+    x, n = xp.detach(rows.x), rows.x.shape[-1]
+    count = xp.sum(x > -math.inf, axis=-1)
+    fits = xp.all((x < math.inf) & (x == x), axis=-1)
+    count = xp.where(fits, count, 0)[..., None]
+    index = xp.leading(x, min(k, n))
+    if k > n:  # in no row are there so many entries, and nobody looked
+        rest = xp.broadcast_to(xp.places(k - n, x), (*x.shape[:-1], k - n))
+        index = xp.concat([index, rest], axis=-1)
+    index = xp.where(xp.places(k, x) < count, index, n)
+    return xp.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
 def top_k_sum(
@@ -245,15 +317,7 @@ def log_partition(
         One number a row.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    law = _tilted(xp, rows)
-    value, entropy = map(xp.detach, subset.partition(xp, rows, law))
-    # The derivative by tau is the entropy; the derivative of that by p is -u.
-    by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
-    by = {
-        "x": (rows.x, lambda: law.p),
-        "tau": (rows.tau, lambda: xp.attach(entropy, by_p)),
-    }
-    return rows.reduce(xp, xp.attach(value, by))
+    return rows.reduce(xp, subset_sum(xp, rows)[0])
 
 
 def pair_marginals(
@@ -343,6 +407,23 @@ def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
     return rows
 
 
+def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
+    """`log_partition` of rows, its derivative by the scores, and that by tau."""
+    if hasattr(xp, "partition"):
+        value, p = xp.partition(rows)
+        return value, p, lambda: None
+    law = _tilted(xp, rows)
+    value, fixed = map(xp.detach, subset.partition(xp, rows, law))
+
+    def entropy() -> Any:
+        """The derivative by tau; the derivative of that by p is -u."""
+        by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
+        return xp.attach(fixed, by_p)
+
+    by = {"x": (rows.x, lambda: law.p), "tau": (rows.tau, entropy)}
+    return xp.attach(value, by), law.p, entropy
+
+
 def _tilted(xp: Adapter, rows: Rows) -> subset.Tilted:
     found: subset.Tilted = xp.program(
         subset.tilted, rows.x, rows.whole, rows.part, rows.tau
@@ -350,7 +431,7 @@ def _tilted(xp: Adapter, rows: Rows) -> subset.Tilted:
     return found
 
 
-def hard(xp: Adapter, rows: Rows, k: Any) -> Any:
+def hard(xp: Adapter, rows: Rows, k: Any, share_ties: bool = True) -> Any:
     """`top_k` of the rows."""
     x, n = rows.x, rows.x.shape[-1]
     given = budget(x, rows.whole, rows.part)
@@ -369,6 +450,11 @@ def hard(xp: Adapter, rows: Rows, k: Any) -> Any:
     pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
     above, tied = x > pivot, x == pivot
     left = given.without(xp.sum(above, axis=-1))
+    if not share_ties:
+        fits = (fits & (given.part == 0))[..., None]
+        taken = above | (tied & (xp.cumsum(tied) <= left[..., None]))
+        one = xp.ones_like(x)
+        return xp.where(fits, xp.where(taken, one, 0), math.nan)
     share = left / xp.clip(xp.sum(tied, axis=-1), 1, None)
     share = xp.where(fits, share, math.nan)[..., None]
     weight = xp.where(tied | ~fits[..., None], share, 0)
@@ -382,6 +468,7 @@ __all__ = [
     "soft_topk",
     "threshold",
     "top_k",
+    "top_k_indices",
     "top_k_st",
     "top_k_sum",
 ]

@@ -79,6 +79,10 @@ class Rows(NamedTuple):
         """Numbers a row, which have the shape already, in the type of the results."""
         return xp.astype(value, self.dtype)
 
+    def total(self, xp: Adapter, value: Any, count: Any) -> Any:
+        """The sum of numbers a row over a count, in the type of the results."""
+        return xp.astype(xp.sum(value, axis=None) / count, self.dtype)
+
 
 def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
     """The given axes flattened into the last one; without axes, each entry is a row."""

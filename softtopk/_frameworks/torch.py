@@ -110,6 +110,10 @@ class _Torch:
         return torch.cat(parts, dim=axis)
 
     @staticmethod
+    def cumsum(x: Any) -> Any:
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
     def softmax(x: Any) -> Any:
         return torch.softmax(x, dim=-1)
 
@@ -210,6 +214,11 @@ class _Torch:
     def ordered(x: Any, place: Any) -> Any:
         index = x.shape[-1] - place[..., None]
         return torch.take_along_dim(torch.sort(x, dim=-1).values, index, -1)[..., 0]
+
+    @staticmethod
+    def leading(x: Any, k: int) -> Any:
+        # torch.topk promises no order among equal entries.
+        return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
 
     @staticmethod
     def looks(x: Any, check: bool | None) -> Any:

@@ -94,6 +94,17 @@ class TopKST(SoftTopK):
 
     operator = operators.top_k_st
 
+    def __init__(
+        self,
+        k: Any,
+        curve: Any = "laplace",
+        temperature: Any = 1.0,
+        dim: Any = -1,
+        ties: str = "share",
+    ) -> None:
+        super().__init__(k, curve, temperature, dim)
+        self.settings["ties"] = ties
+
 
 class Threshold(SoftTopK):
     """`threshold` as a module."""

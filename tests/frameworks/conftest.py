@@ -57,6 +57,10 @@ class Torch(Library):
         return array.to(dtype)
 
     @staticmethod
+    def gather(array, index):
+        return torch.take_along_dim(array, index, -1)
+
+    @staticmethod
     def pull(f, args, g):
         args = [a.clone().requires_grad_() for a in args]
         value = f(*args)
@@ -95,6 +99,10 @@ class Jax(Library):
     @staticmethod
     def cast(array, dtype):
         return array.astype(dtype)
+
+    @staticmethod
+    def gather(array, index):
+        return jnp.take_along_axis(array, index, -1)
 
     # Compiled whole: one operation at a time, each would be compiled for its shapes.
     # And once for a function: what changes from call to call is to be an argument.

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from test_axis import OPERATORS
+from test_axis import OPERATORS, SHAPES
 
 import softtopk as stk
 from softtopk import losses
@@ -37,7 +37,7 @@ def options_of(lib, name, **given):
 def test_a_scalar_gives_a_scalar(lib, name, axis):
     operator, options = getattr(lib.ops, name), options_of(lib, name, **ONES)
     found = operator(lib.array(0.5), **options, axis=axis)
-    shape = (1, 1) if name in ("soft_permutation", "pair_marginals") else ()
+    shape = SHAPES.get(name, ())
     assert found.shape == shape
     expected = operator(lib.array([0.5]), **options)
     np.testing.assert_array_equal(lib.numpy(found), lib.numpy(expected).reshape(shape))
@@ -118,6 +118,9 @@ ARGUMENTS = {
         *map(Array, (Y, np.full(Y.shape, NAN), np.zeros((2, 3)), [[0, 1, 0, 0]] * 2)),
     ],
     "curve": ["clip", "nothing", 3, None],
+    "reduction": ["none", "mean", "sum", "avg", None, 1],
+    "ignore_index": [None, 0, 1, 4, -100, 1.5, "a"],
+    "ties": ["first", "share", "last", None, 1],
     "places": [1, 4, 0, 5, -1, 1.5, "a", True],
     "order": [4, 3, 0, 2.0, 102, True, "a"],
     "noise": ["uniform", "nothing", 3],

@@ -25,6 +25,8 @@ LOSSES = [
     ("top_k_loss", (PAIR, 2, "clip"), {}),
     ("top_k_loss", (PAIR, 2, "sigmoid"), {}),
     ("top_k_loss", (ONE,), {}),
+    ("in_top_k_loss", (ONE, 3), {"temperature": 0.7}),
+    ("in_top_k_loss", (ONE, 9), {}),
     ("stop_gradient_loss", (PAIR, 2, "laplace"), {}),
     ("potential", (2.5, "exp"), {"temperature": 0.7}),
     ("potential", (2.5, "triangular"), {}),
@@ -61,17 +63,21 @@ def test_losses_near_nothing_keep_their_digits(lib):
     )
 
 
-@pytest.mark.parametrize("name", ["potential", "top_k_loss"])
+@pytest.mark.parametrize("name", ["potential", "top_k_loss", "in_top_k_loss"])
 def test_the_temperature_of_a_loss_has_derivatives(lib, name):
-    given = (2.0,) if name == "potential" else (lib.array(PAIR), 2)
-    core_given = (2.0,) if name == "potential" else (PAIR, 2)
+    core_given = {
+        "potential": (2.0, "sigmoid"),
+        "top_k_loss": (PAIR, 2, "sigmoid"),
+        "in_top_k_loss": (ONE, 2),
+    }[name]
+    given = [lib.array(v) if isinstance(v, np.ndarray) else v for v in core_given]
     own, core = getattr(lib.ops, name), getattr(stk.losses, name)
 
     def total(tau):
-        return own(lib.array(X), *given, "sigmoid", temperature=tau).sum()
+        return own(lib.array(X), *given, temperature=tau).sum()
 
     def exact(tau):
-        return core(X, *core_given, "sigmoid", temperature=tau).sum()
+        return core(X, *core_given, temperature=tau).sum()
 
     h, tau = 1e-4, 0.8
     first, second = map(

@@ -17,6 +17,7 @@ K, ALPHA = np.array([2, 3]), np.array([1.5, 2.0])
 # name: the operator, and its arguments for the two rows of X with axes (0, 2)
 OPERATORS = {
     "top_k": (stk.top_k, {"k": K}),
+    "top_k_indices": (stk.top_k_indices, {"k": 2}),
     "top_k_sum": (stk.top_k_sum, {"k": K}),
     "soft_topk": (stk.soft_topk, {"k": K + 0.5}),
     "threshold": (stk.threshold, {"k": K + 0.5, "curve": "exp"}),
@@ -39,12 +40,15 @@ OPERATORS = {
     "sparse_softmax_loss": (losses.sparse_softmax_loss, {"target": CLASSES, "k": K}),
     "entmax_loss": (losses.entmax_loss, {"target": CLASSES}),
     "sparsemax_loss": (losses.sparsemax_loss, {"target": CLASSES}),
+    "in_top_k_loss": (losses.in_top_k_loss, {"target": CLASSES, "k": K}),
     "potential": (losses.potential, {"k": K}),
     "top_k_loss": (losses.top_k_loss, {"target": CLASSES, "curve": "exp"}),
     "stop_gradient_loss": (losses.stop_gradient_loss, {"target": CLASSES}),
 }
-VALUE_ONLY = {"top_k", "top_k_sum", "pair_marginals"}
+VALUE_ONLY = {"top_k", "top_k_indices", "top_k_sum", "pair_marginals"}
 MATRICES = {"pair_marginals", "soft_permutation"}
+SHAPES = {"pair_marginals": (1, 1), "soft_permutation": (1, 1), "top_k_indices": (1,)}
+"""Results of one entry that are arrays."""
 every = pytest.mark.parametrize("name", OPERATORS)
 differentiable = pytest.mark.parametrize("name", sorted({*OPERATORS} - VALUE_ONLY))
 
@@ -90,7 +94,7 @@ def test_no_axis_means_all(name):
     }
     expected = operator(X.ravel(), **options, where=WHERE.ravel())
     found = operator(X, **options, axis=None, where=WHERE)
-    assert np.shape(found) in (X.shape, (), (24, 24))
+    assert np.shape(found) in (X.shape, (), (24, 24), (2,))
     np.testing.assert_array_equal(np.ravel(found), np.ravel(expected))
 
 
@@ -212,8 +216,8 @@ def test_a_scalar_gives_a_scalar(name, given):
     ones = {"k": 1, "alpha": 1.5, "target": 0}
     options = {key: ones.get(key, value) for key, value in options.items()}
     found, plain = operator(given, **options), operator(np.ravel(given), **options)
-    if name in MATRICES:
-        assert found.shape == (1, 1)
+    if name in SHAPES:
+        assert found.shape == SHAPES[name]
     else:
         assert type(found) is plain.dtype.type
     if name not in VALUE_ONLY:

@@ -56,6 +56,44 @@ def test_whole_k_sums_the_largest(data):
         assert stk.top_k_sum(x, k) == np.sort(x)[::-1][:k].sum()
 
 
+@given(data=st.data())
+def test_the_first_of_equal_scores_are_selected_in_order(data):
+    x, _ = rows(data)
+    order = sorted(range(len(x)), key=lambda i: (-x[i], i))
+    for k in range(len(x) + 1):
+        assert stk.top_k_indices(x, k).tolist() == order[:k]
+        mask = stk.top_k(x, k, ties="first")
+        assert set(np.flatnonzero(mask)) == set(order[:k])
+        assert set(mask) <= {0, 1}
+
+
+@pytest.mark.parametrize("k", [1.0, True, "a", [1, 2], None])
+def test_how_many_indices_is_one_integer(k):
+    with pytest.raises(TypeError, match="k must be one integer, got"):
+        stk.top_k_indices([1.0, 2.0], k)
+
+
+def test_indices_need_as_many_entries_that_take_part():
+    for row, where in (([1.0, -np.inf], None), ([1.0, 2.0], [True, False])):
+        with pytest.raises(ValueError, match=r"k must lie in \[0, 1\].* got 2"):
+            stk.top_k_indices(row, 2, where=where)
+    with pytest.raises(ValueError, match="k must be at least 0, got -1"):
+        stk.top_k_indices([1.0, 2.0], -1)
+    with pytest.raises(ValueError, match=r"k must be a whole number, got 1\.5"):
+        stk.top_k([1.0, 2.0], 1.5, ties="first")
+    with pytest.raises(ValueError, match="ties must be 'share' or 'first', got 'all'"):
+        stk.top_k([1.0, 2.0], 1, ties="all")
+
+
+def test_a_row_that_is_empty_selects_nothing():
+    for row in ({"x": [-np.inf] * 2}, {"x": [1.0, 2.0], "where": [False, False]}):
+        assert stk.top_k(**row, k=0).tolist() == [0, 0]
+        assert stk.soft_topk(**row, k=0).tolist() == [0, 0]
+        for f in (stk.top_k, stk.soft_topk, stk.top_k_indices):
+            with pytest.raises(ValueError, match=r"k must lie in \[0, 0\]"):
+                f(**row, k=1)
+
+
 def test_shapes_masks_types_and_budgets_of_each_row():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 5, 4))
