@@ -17,7 +17,7 @@ from typing import Any
 
 SCORES = [[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]]
 KNOWN = {"k": 1, "target": [0, 0], "margin": 0.1}
-WITHOUT_DERIVATIVE = ("top_k", "top_k_sum", "pair_marginals")
+WITHOUT_DERIVATIVE = ("top_k", "top_k_indices", "top_k_sum", "pair_marginals")
 
 
 def core() -> None:

@@ -118,6 +118,8 @@ def empty_call(ops, array, name, **given):
 def test_an_empty_batch_has_empty_results_and_gradients(lib, name):
     f, x = empty_call(lib.ops, lib.array, name)  # a gradient is compiled with JAX
     assert 0 in f(x).shape
+    if name == "top_k_indices":  # integers, which have no derivative
+        return
     _, slope = lib.value_and_gradient(lambda x: (f(x) ** 2).sum())(x)
     assert slope.shape == x.shape
     if lib.name == "torch":
