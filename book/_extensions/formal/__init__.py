@@ -110,6 +110,20 @@ def fold(state: State, entry: Entry) -> formal_fold:
     return found
 
 
+def _guide(docname: str) -> addnodes.pending_xref:
+    """A link to where the book says how a statement is read."""
+    words = nodes.inline("", "How to read a statement")
+    return addnodes.pending_xref(
+        "",
+        words,
+        refdomain="std",
+        reftype="ref",
+        reftarget="checked-reading",
+        refexplicit=True,
+        refdoc=docname,
+    )
+
+
 def _insert(app: Sphinx, doctree: nodes.document) -> None:
     """Put the folds below the theorems of a page."""
     state = get_state(app.env)
@@ -120,7 +134,9 @@ def _insert(app: Sphinx, doctree: nodes.document) -> None:
         ):
             entry = state.formal.theorems[block["label"]]
             place = block.parent.index(block)
-            block.parent.insert(place + 1, fold(state, entry))
+            below = fold(state, entry)
+            below.children[1].extend([nodes.Text(" "), _guide(app.env.docname)])
+            block.parent.insert(place + 1, below)
             _labels(app.env).setdefault(app.env.docname, []).append(entry.place)
             state.depend(app.env)
 
