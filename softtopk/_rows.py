@@ -400,8 +400,11 @@ def check_temperature(temperature: float) -> float:
     return real_number(temperature, "temperature", above=0)
 
 
-def check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
-    """The axes counted from the end, ascending; none for a scalar."""
+def check_axis(axis: Axis, ndim: int, name: str, word: str = "axis") -> tuple[int, ...]:
+    """The axes counted from the end, ascending; none for a scalar.
+
+    An error message calls the argument by `word`.
+    """
     if axis is None:
         return tuple(range(-ndim, 0))
     if type(axis) is int and -ndim <= axis < 0:  # most calls, quickly
@@ -412,16 +415,16 @@ def check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
     for i in given:
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
             raise TypeError(
-                f"axis must be an integer, a tuple of integers or None, got {axis!r}"
+                f"{word} must be an integer, a tuple of integers or None, got {axis!r}"
             )
         if not -most <= i < most:
             raise ValueError(
-                f"axis must lie in [{-most}, {most - 1}] for {name} with {ndim} axes, "
-                f"got {axis}"
+                f"{word} must lie in [{-most}, {most - 1}] for {name} with {ndim} "
+                f"axes, got {axis}"
             )
         axes.append(int(i) if i < 0 else int(i) - most)
     if len(set(axes)) < len(axes):
-        raise ValueError(f"axis must not name an axis of {name} twice, got {axis}")
+        raise ValueError(f"{word} must not name an axis of {name} twice, got {axis}")
     return tuple(sorted(axes)) if ndim else ()
 
 

@@ -187,7 +187,10 @@ class _Jax:
         # Within a transformation a first operation is traced, whatever its input.
         if isinstance(x[..., :1] + 0, jax.core.Tracer):
             if check:
-                raise ValueError("check=True cannot look at values that are traced")
+                raise ValueError(
+                    "check must be None or False where values are traced or compiled: "
+                    "they cannot be looked at, got True"
+                )
             return False
         if check is None:
             return all(device.platform == "cpu" for device in x.devices())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -57,6 +57,8 @@ class _Linalg:
 
 class _Torch:
     """What the operators ask of an array library."""
+
+    words: ClassVar = {"axis": "dim", "axes": "dims"}
 
     abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
     atan2, cos, exp = torch.atan2, torch.cos, torch.exp
@@ -169,6 +171,14 @@ class _Torch:
         return value
 
     @staticmethod
+    def traced(values: Any, like: Any) -> Any:
+        """A list of numbers as a tensor, under torch.compile."""
+        given = isinstance(values, list | tuple | np.ndarray)
+        if given and torch.compiler.is_compiling():
+            return torch.as_tensor(values, dtype=torch.float64, device=like.device)
+        return values
+
+    @staticmethod
     def integers(values: Any, like: Any) -> Any:
         if isinstance(values, torch.Tensor):
             return values.to(torch.int64)
@@ -215,7 +225,17 @@ class _Torch:
     def looks(x: Any, check: bool | None) -> Any:
         if torch.compiler.is_compiling() or internals.transformed():
             if check:
-                raise ValueError("check=True cannot look at values that are traced")
+                raise ValueError(
+                    "check must be None or False where values are traced or compiled: "
+                    "they cannot be looked at, got True"
+                )
+            return False
+        if x.is_meta:
+            if check:
+                raise ValueError(
+                    "check must be None or False for tensors on the device meta, which "
+                    "have no values, got True"
+                )
             return False
         return x.device.type == "cpu" if check is None else check
 
@@ -223,6 +243,8 @@ class _Torch:
     def loop(going: Any, step: Any, state: Any) -> Any:
         if torch.compiler.is_compiling():
             return _compiled_loop(going, step, state)
+        if _leaf(state).is_meta:
+            return step(*state)  # the shapes and types, which are all there is
         passes = 1 if _leaf(state).device.type == "cpu" else _PASSES
         while going(*state):
             for _ in range(passes):

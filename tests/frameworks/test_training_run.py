@@ -233,3 +233,76 @@ def test_distributed_tensors_are_not_imported():
     """
     run = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
     subprocess.run(run, check=True, timeout=120)
+
+
+MISUSES = {
+    "a pytree": ({"x": {"logits": 1.0}}, "x must hold real numbers"),
+    "nothing": ({"x": None}, "x must hold real numbers"),
+    "words": ({"x": "scores"}, "x must hold real numbers"),
+    "tensors": ({"x": [scores()[0], scores()[1]]}, "x must be one array"),
+    "a complex type": ({"x": scores(torch.complex128)}, "x must hold real numbers"),
+    "a class": ({"k": True}, "k must be a real number"),
+    "no number": ({"k": float("nan")}, r"k must lie in \[0, 6\].* got nan"),
+    "an axis too far": ({"dim": 2}, r"dim must lie in \[-2, 1\] for x with 2 axes"),
+    "a list of axes": ({"dim": [0]}, "dim must be an integer, a tuple"),
+    "an axis twice": ({"dim": (1, -1)}, "dim must not name an axis of x twice"),
+    "no entries": ({"x": torch.ones(2, 0)}, "one entry along dim -1"),
+    "three budgets": ({"k": [1, 2, 3]}, "k must broadcast against x without its dim"),
+}
+
+
+@pytest.mark.parametrize("case", MISUSES)
+def test_a_message_of_torch_names_the_argument_and_what_is_allowed(case):
+    given, message = MISUSES[case]
+    given = {"x": scores(), "k": 2} | given
+    for f in (stk.soft_topk, stk.top_k, stk.grad_topk):
+        words = message
+        if f is stk.grad_topk and case == "no number":
+            words = "k must be a whole number, got nan"
+        with pytest.raises((TypeError, ValueError), match=words):
+            f(given["x"], given["k"], dim=given.get("dim", -1))
+
+
+def test_the_dims_of_a_matrix_are_named():
+    with pytest.raises(TypeError, match="dims must be two integers"):
+        stk.balanced_topk(scores(), 1, dims=1)
+
+
+@pytest.mark.parametrize("values", [ROWS, ROWS.tolist()], ids=["numpy", "list"])
+def test_scores_of_numpy_and_lists_are_taken(values):
+    given = torch.as_tensor(values)
+    for f in (stk.soft_topk, stk.top_k, stk.grad_topk, stk.potential):
+        assert torch.equal(f(values, 2), f(given, 2))
+    target = torch.zeros(4, dtype=torch.int64)
+    assert torch.equal(stk.top_k_loss(values, target), stk.top_k_loss(given, target))
+
+
+META = ["soft_topk", "threshold", "top_k", "top_k_st", "grad_topk", "log_partition"]
+
+
+@pytest.mark.parametrize("name", META)
+def test_tensors_without_values_have_results_without_values(name):
+    f, x = getattr(stk, name), scores()
+    found = f(x.to("meta").requires_grad_(), 2)
+    assert found.is_meta and found.shape == f(x, 2).shape
+    with pytest.raises(
+        ValueError, match=r"check must be .* meta, which have no values"
+    ):
+        f(x.to("meta"), 2, check=True)
+
+
+def test_a_list_of_budgets_compiles():
+    def f(x):
+        settings = {"temperature": [1.0, 0.5, 2.0, 0.1]}
+        return stk.soft_topk(x, [1, 2, 3, 2.5], **settings), stk.top_k(x, [1, 2, 3, 2])
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="eager")
+    for found, expected in zip(compiled(scores()), f(scores()), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+
+
+def test_a_check_that_cannot_be_made_is_named(lib):
+    program = torch.func.vmap if lib.name == "torch" else __import__("jax").jit
+    with pytest.raises(ValueError, match="check must be None or False where values"):
+        program(lambda x: lib.ops.soft_topk(x, 2, check=True))(lib.array(ROWS))
