@@ -15,6 +15,7 @@ from .._rows import (
     check_axis,
     check_budget,
     check_finite,
+    check_kept,
     check_temperature,
     check_whole,
     count_finite,
@@ -126,6 +127,7 @@ def as_rows(
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
+    given = tuple(x.shape)
     x = flat(xp, x, axes)
     numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
     if numbers and _fits(xp, temperature, x):
@@ -140,6 +142,7 @@ def as_rows(
                 f"k must broadcast against {name} without its {word}, shape {batch}, "
                 f"got shape {tuple(whole.shape)}"
             ) from None
+        check_kept(tuple(whole.shape), given, axes, batch, "k", name)
     tau = _temperature(xp, temperature, x)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")

@@ -11,6 +11,7 @@ import pytest
 import torch
 from test_behaviour import BASE, MISSING
 
+import softtopk
 import softtopk.torch as stk
 
 ROWS = np.random.default_rng(0).standard_normal((4, 6))
@@ -306,3 +307,17 @@ def test_a_check_that_cannot_be_made_is_named(lib):
     program = torch.func.vmap if lib.name == "torch" else __import__("jax").jit
     with pytest.raises(ValueError, match="check must be None or False where values"):
         program(lambda x: lib.ops.soft_topk(x, 2, check=True))(lib.array(ROWS))
+
+
+def test_a_budget_that_keeps_the_axis_of_the_scores_is_refused(lib):
+    x, message = lib.array(ROWS), r"one number for each row of x, shape \(4,\), .*4, 1"
+    for ops, kept, at in ((lib.ops, lib.array, x), (softtopk, np.asarray, ROWS)):
+        for f in (ops.soft_topk, ops.top_k, ops.grad_topk):
+            with pytest.raises(ValueError, match=message):
+                f(at, kept(np.full((4, 1), 2)))
+            with pytest.raises(ValueError, match=r"\(2, 6\), .* shape \(2, 1, 6\)"):
+                f(at.reshape(2, 2, 6), kept(np.full((2, 1, 6), 2)), axis=1)
+        # Several budgets for every row, or for the one row that there is, are meant.
+        assert ops.soft_topk(at, kept(np.full((3, 4), 2))).shape == (3, 4, 6)
+        assert ops.soft_topk(at[0], kept(np.full(3, 2))).shape == (3, 6)
+        assert ops.soft_topk(at[:1], kept(np.full((3, 1), 2))).shape == (3, 1, 6)
