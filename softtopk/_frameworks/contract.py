@@ -107,8 +107,11 @@ class Adapter(Protocol):
     def traced(self, values: Any, like: Any) -> Any:
         """What NumPy would take as an array, where a compiler cannot follow NumPy."""
 
-    def replicate(self, value: Any, like: Any) -> Any:
-        """A number a row as every device needs it that holds a part of `like`."""
+    def replicate(self, value: Any, like: Any, name: str = "") -> Any:
+        """A number a row as every device needs it that holds a part of `like`.
+
+        An array that cannot be used there is an error, which names it.
+        """
 
     def floating(self, x: Any, name: str) -> tuple[Any, Any]:
         """Scores in the type to calculate with, and the type of the results.

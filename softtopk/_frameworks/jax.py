@@ -146,7 +146,7 @@ class _Jax:
         return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
 
     @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
         return value
 
     @staticmethod

@@ -190,7 +190,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
         return xp.integers(floor.astype(np.int64), x), xp.numbers(given - floor, x)
     if not xp.is_real(k):
         real_numbers(xp.to_numpy(k), "k")
-    k = xp.replicate(k, x)
+    k = xp.replicate(k, x, "k")
     if not xp.is_floating(k):
         return k, 0 * xp.astype(k, x.dtype)
     floor = xp.detach(xp.floor(k))
@@ -208,7 +208,7 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
     if xp.is_array(temperature):
         if not xp.is_real(temperature):
             real_numbers(xp.to_numpy(temperature), "temperature")
-        return xp.astype(xp.replicate(temperature, x), x.dtype)
+        return xp.astype(xp.replicate(temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
     if np.ndim(temperature) == 0:

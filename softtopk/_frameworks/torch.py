@@ -162,8 +162,19 @@ class _Torch:
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
 
     @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
-        """A number a row as every device of a divided row needs it."""
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
+        """A number a row as every device of a divided row needs it.
+
+        A tensor of one number may come from the CPU, as in PyTorch's own operations.
+        """
+        if name and value.device != like.device:
+            if value.ndim or value.device.type != "cpu":
+                raise ValueError(
+                    f"{name} must be on the device of the scores, {like.device}, or a "
+                    f"number, got a tensor of shape {tuple(value.shape)} on "
+                    f"{value.device}"
+                )
+            value = value.to(like.device)
         if _is_divided(like) and not _is_divided(value):
             from torch.distributed.tensor import DTensor
 

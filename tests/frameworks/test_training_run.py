@@ -321,3 +321,21 @@ def test_a_budget_that_keeps_the_axis_of_the_scores_is_refused(lib):
         assert ops.soft_topk(at, kept(np.full((3, 4), 2))).shape == (3, 4, 6)
         assert ops.soft_topk(at[0], kept(np.full(3, 2))).shape == (3, 6)
         assert ops.soft_topk(at[:1], kept(np.full((3, 1), 2))).shape == (3, 1, 6)
+
+
+def test_a_budget_of_one_number_may_be_on_the_cpu():
+    """The device "meta" stands for any other one."""
+    x, k = scores().to("meta").requires_grad_(), torch.tensor(2.0, requires_grad=True)
+    settings = {"temperature": torch.tensor(0.5, requires_grad=True)}
+    for f in (stk.soft_topk, stk.threshold, stk.top_k_st, stk.top_k):
+        given = settings if f is not stk.top_k else {}
+        assert f(x, k, **given).is_meta
+
+
+@pytest.mark.parametrize("name", ["k", "temperature"])
+def test_numbers_a_row_on_another_device_are_named(name):
+    for here, there in (("cpu", "meta"), ("meta", "cpu")):
+        given = {"k": 2} | {name: torch.ones(4, device=there)}
+        message = f"{name} must be on the device of the scores, {here}, .* on {there}"
+        with pytest.raises(ValueError, match=message):
+            stk.soft_topk(scores().to(here), **given)
