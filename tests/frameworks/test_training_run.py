@@ -6,12 +6,16 @@ import subprocess
 import sys
 import textwrap
 
+import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from test_behaviour import BASE, MISSING
 
 import softtopk
+import softtopk.jax as stj
 import softtopk.torch as stk
 
 ROWS = np.random.default_rng(0).standard_normal((4, 6))
@@ -339,3 +343,18 @@ def test_numbers_a_row_on_another_device_are_named(name):
         message = f"{name} must be on the device of the scores, {here}, .* on {there}"
         with pytest.raises(ValueError, match=message):
             stk.soft_topk(scores().to(here), **given)
+
+
+def test_a_program_of_jax_is_exported_for_any_batch():
+    (batch,) = jax.export.symbolic_shape("batch")
+    given = jax.ShapeDtypeStruct((batch, 6), jnp.float64)
+
+    def f(x):
+        value, slope = jax.value_and_grad(lambda x: (stj.soft_topk(x, 2) ** 2).sum())(x)
+        return value, slope, stj.threshold(x, 2), stj.top_k(x, 2)
+
+    program = jax.export.export(jax.jit(f))(given)
+    for rows in (1, 4):
+        x = ROWS[:rows]
+        for found, expected in zip(program.call(x), f(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
