@@ -151,6 +151,11 @@ class _Torch:
     @staticmethod
     def floating(x: Any, name: str) -> tuple[Any, Any]:
         """The scores in the type to calculate with, and the type of the results."""
+        if torch.jit.is_tracing():
+            raise NotImplementedError(
+                "torch.jit.trace is not supported, because it keeps what depends on "
+                "the scores as constants: use torch.export or torch.compile"
+            )
         if x.dtype in (torch.float32, torch.float64):
             return x, x.dtype
         if x.dtype.is_complex:
@@ -241,11 +246,12 @@ class _Torch:
                     "they cannot be looked at, got True"
                 )
             return False
-        if x.is_meta:
+        if internals.is_fake(x) or internals.recorded():
             if check:
                 raise ValueError(
-                    "check must be None or False for tensors on the device meta, which "
-                    "have no values, got True"
+                    "check must be None or False for tensors without values, such as "
+                    "those on the device meta, and where operations are recorded, "
+                    "got True"
                 )
             return False
         return x.device.type == "cpu" if check is None else check
@@ -254,7 +260,12 @@ class _Torch:
     def loop(going: Any, step: Any, state: Any) -> Any:
         if torch.compiler.is_compiling():
             return _compiled_loop(going, step, state)
-        if _leaf(state).is_meta:
+        if internals.recorded():
+            raise NotImplementedError(
+                "make_fx would record as many passes of a search as these scores need: "
+                "use torch.export or torch.compile, which keep the loop"
+            )
+        if internals.is_fake(_leaf(state)):
             return step(*state)  # the shapes and types, which are all there is
         passes = 1 if _leaf(state).device.type == "cpu" else _PASSES
         while going(*state):
@@ -311,6 +322,8 @@ class _Torch:
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
         if not _Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
+            return False
+        if internals.intercepted():
             return False
         return scheme_of(curve) is not None
 
