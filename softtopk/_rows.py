@@ -108,6 +108,7 @@ class Rows(NamedTuple):
                 f"{name} must broadcast against {of} without its axis, "
                 f"shape {self.batch}, got shape {values.shape}"
             ) from None
+        check_kept(values.shape, self.input_shape, self.axes, batch, name, of)
         column = np.broadcast_to(values, batch).reshape(-1)
         if batch == self.batch:
             return self, column
@@ -399,8 +400,11 @@ def check_temperature(temperature: float) -> float:
     return real_number(temperature, "temperature", above=0)
 
 
-def check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
-    """The axes counted from the end, ascending; none for a scalar."""
+def check_axis(axis: Axis, ndim: int, name: str, word: str = "axis") -> tuple[int, ...]:
+    """The axes counted from the end, ascending; none for a scalar.
+
+    An error message calls the argument by `word`.
+    """
     if axis is None:
         return tuple(range(-ndim, 0))
     if type(axis) is int and -ndim <= axis < 0:  # most calls, quickly
@@ -411,17 +415,41 @@ def check_axis(axis: Axis, ndim: int, name: str) -> tuple[int, ...]:
     for i in given:
         if isinstance(i, bool) or not isinstance(i, (int, np.integer)):
             raise TypeError(
-                f"axis must be an integer, a tuple of integers or None, got {axis!r}"
+                f"{word} must be an integer, a tuple of integers or None, got {axis!r}"
             )
         if not -most <= i < most:
             raise ValueError(
-                f"axis must lie in [{-most}, {most - 1}] for {name} with {ndim} axes, "
-                f"got {axis}"
+                f"{word} must lie in [{-most}, {most - 1}] for {name} with {ndim} "
+                f"axes, got {axis}"
             )
         axes.append(int(i) if i < 0 else int(i) - most)
     if len(set(axes)) < len(axes):
-        raise ValueError(f"axis must not name an axis of {name} twice, got {axis}")
+        raise ValueError(f"{word} must not name an axis of {name} twice, got {axis}")
     return tuple(sorted(axes)) if ndim else ()
+
+
+def check_kept(
+    shape: tuple[int, ...],
+    of: tuple[int, ...],
+    axes: tuple[int, ...],
+    batch: tuple[int, ...],
+    name: str,
+    scores: str,
+) -> None:
+    """An error if numbers a row still have the axes of the scores, of length 1.
+
+    Broadcast against rows they would repeat every row: ``(B, 1)`` against ``(B,)`` is
+    ``(B, B)``.  `batch` is that shape.
+    """
+    rows = without(of, axes)
+    if len(shape) != len(of) or not axes or math.prod(batch) <= math.prod(rows):
+        return
+    kept = [1 if i in axes else size for i, size in enumerate(of, -len(of))]
+    if all(m in (1, size) for m, size in zip(shape, kept, strict=True)):
+        raise ValueError(
+            f"{name} must have one number for each row of {scores}, shape {rows}, "
+            f"without the axes of its entries, got shape {shape}"
+        )
 
 
 def _check_k(k: ArrayLike, integer_k: bool) -> Array:

@@ -52,8 +52,9 @@ def soft_topk(
         Scores, finite or -inf.  An entry of -inf gets share 0.
     k : array_like
         Budget, a real number or an array that broadcasts against `x` without
-        `axis`; 0 <= k <= the number of finite entries.  At 0 and at that number
-        the shares are exactly 0 and 1.
+        `axis`: for scores of shape (B, n) one of shape (B,), not (B, 1).
+        0 <= k <= the number of finite entries.  At 0 and at that number the shares
+        are exactly 0 and 1.
     curve : str or Curve
         A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own.

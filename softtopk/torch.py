@@ -725,7 +725,8 @@ def soft_topk(
         the result is rounded once.
     k : number or array
         Budget, real, one for all or one a row: it broadcasts against `x` without
-        `dim`.  It has a derivative.
+        `dim`, so that for scores of shape (B, n) it has the shape (B,), not (B, 1).
+        It has a derivative.
     curve : str or Curve
         A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own whose `value` and `slope` are written with

@@ -32,7 +32,7 @@ from ..curves import Curve, resolve
 from . import selection
 from .contract import Adapter
 from .operators import checked
-from .rows import fit
+from .rows import fit, word_for
 
 __all__ = ["balanced_topk"]
 
@@ -100,7 +100,7 @@ def balanced_topk(
     A round costs `soft_topk` of the longer side twice and of the other once, and
     :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
     """
-    axes = check_axes(axes)
+    axes = check_axes(axes, word_for(xp, "axes"))
     simple = type(rounds) is int and rounds >= 1  # what a compiler can follow
     limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
     curve = resolve(curve)
@@ -405,10 +405,10 @@ def _matrix(tau: Any) -> Any:
     return tau[..., None, None] if tau.ndim else tau
 
 
-def check_axes(axes: Any) -> tuple[int, int]:
+def check_axes(axes: Any, word: str = "axes") -> tuple[int, int]:
     if not (isinstance(axes, tuple) and len(axes) == 2):
         raise TypeError(
-            f"axes must be two integers, that of the rows and that of the columns, "
+            f"{word} must be two integers, that of the rows and that of the columns, "
             f"got {axes!r}"
         )
     return axes

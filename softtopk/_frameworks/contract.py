@@ -22,12 +22,15 @@ from typing import Any, Protocol
 
 from ..curves import Curve, Entmax
 
-OPTIONAL = ("after", "either", "partition", "rows", "simplex")
+OPTIONAL = ("after", "either", "partition", "rows", "simplex", "traced", "words")
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
 
 class Adapter(Protocol):
     """One array library.  A member without a word of its own is that of NumPy."""
+
+    words: Any
+    """What its users call an argument, where that is another word than NumPy's."""
 
     # Functions of every entry, differentiable where NumPy's are smooth.
     arccos: Any
@@ -104,8 +107,14 @@ class Adapter(Protocol):
     def astype(self, x: Any, dtype: Any) -> Any:
         """The array in another type, itself if it has that type."""
 
-    def replicate(self, value: Any, like: Any) -> Any:
-        """A number a row as every device needs it that holds a part of `like`."""
+    def traced(self, values: Any, like: Any) -> Any:
+        """What NumPy would take as an array, where a compiler cannot follow NumPy."""
+
+    def replicate(self, value: Any, like: Any, name: str = "") -> Any:
+        """A number a row as every device needs it that holds a part of `like`.
+
+        An array that cannot be used there is an error, which names it.
+        """
 
     def floating(self, x: Any, name: str) -> tuple[Any, Any]:
         """Scores in the type to calculate with, and the type of the results.

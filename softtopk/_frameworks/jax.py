@@ -23,6 +23,15 @@ _LONG = 1 << 21
 """Entries from which on one sum waits for the other."""
 
 
+def _at_least(size: Any, bound: int) -> bool:
+    """Whether a size is known and not below a bound.
+
+    That of a symbolic shape is not known.  Both answers give the same values, up to
+    rounding; they differ in time.
+    """
+    return isinstance(size, int) and size >= bound
+
+
 @jax.custom_jvp
 def _log1p(x: Any) -> Any:
     """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off.
@@ -72,7 +81,7 @@ class _Jax:
         for each takes a half to a quarter of the memory and, for 64 rows of 50 000, a
         third to two thirds of the time; for 4096 of 128 up to 1.3 times as much.
         """
-        if value.size < _LONG:
+        if not _at_least(value.size, _LONG):
             return value
         total = _Jax.astype(total, value.dtype)[..., None]
         return value + jnp.where(total == total, 0, total)
@@ -95,7 +104,7 @@ class _Jax:
 
         @jax.custom_batching.custom_vmap
         def choice(x: Any) -> Any:
-            if x.size < _MANY:
+            if not _at_least(x.size, _MANY):
                 return masked(x)
             top, least = x.max(-1), x.min(-1)
             most = jnp.finfo(x.dtype).max / x.shape[-1]
@@ -146,7 +155,7 @@ class _Jax:
         return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
 
     @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
         return value
 
     @staticmethod
@@ -195,7 +204,10 @@ class _Jax:
         # Within a transformation a first operation is traced, whatever its input.
         if isinstance(x[..., :1] + 0, jax.core.Tracer):
             if check:
-                raise ValueError("check=True cannot look at values that are traced")
+                raise ValueError(
+                    "check must be None or False where values are traced or compiled: "
+                    "they cannot be looked at, got True"
+                )
             return False
         if check is None:
             return all(device.platform == "cpu" for device in x.devices())

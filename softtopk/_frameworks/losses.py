@@ -240,7 +240,7 @@ def potential(
     above = x - xp.detach(a)[..., None] - (tau * off)[..., None]
     far = xp.sum(xp.where(u >= large, above, 0), axis=-1)
     value = q * a + tau * (q * off + area) + far
-    plain = xp.looks(x, check) and bool(free.all())
+    plain = xp.looks(rows.x, check) and bool(free.all())
     whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
     if not plain:
         held = xp.sum(xp.where(p > 0, x, 0), axis=-1)

@@ -10,7 +10,7 @@ from .._rows import NO_BUDGET, check_count, check_positive, check_ties
 from ..curves import Curve, resolve
 from . import subset
 from .contract import Adapter
-from .rows import Rows, as_rows, nan_unless, spoiled, verify
+from .rows import Rows, as_rows, nan_unless, scores, spoiled, verify
 from .selection import budget
 
 
@@ -34,7 +34,8 @@ def soft_topk(
         the result is rounded once.
     k : number or array
         Budget, real, one for all or one a row: it broadcasts against `x` without
-        `axis`.  It has a derivative.
+        `axis`, so that for scores of shape (B, n) it has the shape (B,), not (B, 1).
+        It has a derivative.
     curve : str or Curve
         A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own whose `value` and `slope` are written with
@@ -355,7 +356,7 @@ def _selected(
     if hasattr(xp, "rows"):
         rows = checked(xp, x, k, *given)
     else:
-        x = xp.asarray(x)
+        x = scores(xp, x, "x")
         numbers = xp.is_quick(x, curve, check)
         rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
@@ -439,7 +440,7 @@ def hard(xp: Adapter, rows: Rows, k: Any, share_ties: bool = True) -> Any:
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
     number = type(k) in (int, float)  # what a compiler can follow
     if number or not (
-        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list)
+        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list | tuple)
     ):
         place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
         place = min(max(place, 1), n)

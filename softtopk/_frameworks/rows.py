@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import reprlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._rows import (
     Budget,
+    as_real,
     check_axis,
     check_budget,
     check_finite,
+    check_kept,
     check_temperature,
     check_whole,
     count_finite,
@@ -113,13 +117,13 @@ def as_rows(
 
     With `numbers` a budget and a temperature that are numbers stay what they are.
     """
-    x = xp.asarray(x)
-    x, dtype = xp.floating(x, name)
-    axes = check_axis(axis, x.ndim, name)
+    x, dtype = xp.floating(scores(xp, x, name), name)
+    word = word_for(xp, "axis")
+    axes = check_axis(axis, x.ndim, name, word)
     sizes = tuple([x.shape[i] for i in axes])
     if 0 in sizes:
         raise ValueError(
-            f"{name} must have at least one entry along axis {axis}, "
+            f"{name} must have at least one entry along {word} {axis}, "
             f"got shape {tuple(x.shape)}"
         )
     if where is not None:
@@ -127,6 +131,7 @@ def as_rows(
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
+    given = tuple(x.shape)
     x = flat(xp, x, axes)
     numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
     if numbers and _fits(xp, temperature, x):
@@ -138,9 +143,10 @@ def as_rows(
             batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
         except (ValueError, RuntimeError):
             raise ValueError(
-                f"k must broadcast against {name} without its axis, shape {batch}, "
+                f"k must broadcast against {name} without its {word}, shape {batch}, "
                 f"got shape {tuple(whole.shape)}"
             ) from None
+        check_kept(tuple(whole.shape), given, axes, batch, "k", name)
     tau = _temperature(xp, temperature, x)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")
@@ -150,12 +156,33 @@ def as_rows(
     return Rows(x, whole, part, tau, axes, sizes, dtype, name)
 
 
+def scores(xp: Adapter, x: Any, name: str) -> Any:
+    """The scores as an array of the library, or an error that names them."""
+    if xp.is_array(x):
+        return x
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        return xp.asarray(x)
+    with contextlib.suppress(ValueError, RuntimeError):
+        as_real(x, name)  # in NumPy's words, where it refuses them too
+    raise TypeError(
+        f"{name} must be one array of real numbers, got {type(x).__name__} "
+        f"{reprlib.repr(x)}"
+    )
+
+
+def word_for(xp: Adapter, name: str) -> str:
+    """What the users of a library call an argument."""
+    words: dict[str, str] = getattr(xp, "words", {})
+    return words.get(name, name)
+
+
 def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     """The budget as an integer and the rest, each with a value a row or one.
 
     The derivative by k goes through the rest: rounding down has none.  A budget that no
     row has is -1 and a rest with the same sum, which may be infinite or NaN.
     """
+    k = _traced(xp, k, x)
     if type(k) in (int, float):  # what a compiler can follow
         if type(k) is int and abs(k) > 2**1000:  # beyond the floats
             k = math.inf if k > 0 else -math.inf
@@ -167,7 +194,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
         return xp.integers(floor.astype(np.int64), x), xp.numbers(given - floor, x)
     if not xp.is_real(k):
         real_numbers(xp.to_numpy(k), "k")
-    k = xp.replicate(k, x)
+    k = xp.replicate(k, x, "k")
     if not xp.is_floating(k):
         return k, 0 * xp.astype(k, x.dtype)
     floor = xp.detach(xp.floor(k))
@@ -175,11 +202,17 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     return xp.integers(floor, x), xp.astype(k - floor, x.dtype)
 
 
+def _traced(xp: Adapter, values: Any, x: Any) -> Any:
+    """The values, as an array where a compiler follows, which knows no NumPy."""
+    return xp.traced(values, x) if hasattr(xp, "traced") else values
+
+
 def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
+    temperature = _traced(xp, temperature, x)
     if xp.is_array(temperature):
         if not xp.is_real(temperature):
             real_numbers(xp.to_numpy(temperature), "temperature")
-        return xp.astype(xp.replicate(temperature, x), x.dtype)
+        return xp.astype(xp.replicate(temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
     if np.ndim(temperature) == 0:

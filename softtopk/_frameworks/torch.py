@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -57,6 +57,8 @@ class _Linalg:
 
 class _Torch:
     """What the operators ask of an array library."""
+
+    words: ClassVar = {"axis": "dim", "axes": "dims"}
 
     abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
     atan2, cos, exp = torch.atan2, torch.cos, torch.exp
@@ -153,6 +155,11 @@ class _Torch:
     @staticmethod
     def floating(x: Any, name: str) -> tuple[Any, Any]:
         """The scores in the type to calculate with, and the type of the results."""
+        if torch.jit.is_tracing():
+            raise NotImplementedError(
+                "torch.jit.trace is not supported, because it keeps what depends on "
+                "the scores as constants: use torch.export or torch.compile"
+            )
         if x.dtype in (torch.float32, torch.float64):
             return x, x.dtype
         if x.dtype.is_complex:
@@ -164,13 +171,32 @@ class _Torch:
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
 
     @staticmethod
-    def replicate(value: Any, like: Any) -> Any:
-        """A number a row as every device of a divided row needs it."""
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
+        """A number a row as every device of a divided row needs it.
+
+        A tensor of one number may come from the CPU, as in PyTorch's own operations.
+        """
+        if name and value.device != like.device:
+            if value.ndim or value.device.type != "cpu":
+                raise ValueError(
+                    f"{name} must be on the device of the scores, {like.device}, or a "
+                    f"number, got a tensor of shape {tuple(value.shape)} on "
+                    f"{value.device}"
+                )
+            value = value.to(like.device)
         if _is_divided(like) and not _is_divided(value):
             from torch.distributed.tensor import DTensor
 
             return DTensor.from_local(value, like.device_mesh, _everywhere(like))
         return value
+
+    @staticmethod
+    def traced(values: Any, like: Any) -> Any:
+        """A list of numbers as a tensor, under torch.compile."""
+        given = isinstance(values, list | tuple | np.ndarray)
+        if given and torch.compiler.is_compiling():
+            return torch.as_tensor(values, dtype=torch.float64, device=like.device)
+        return values
 
     @staticmethod
     def integers(values: Any, like: Any) -> Any:
@@ -224,7 +250,18 @@ class _Torch:
     def looks(x: Any, check: bool | None) -> Any:
         if torch.compiler.is_compiling() or internals.transformed():
             if check:
-                raise ValueError("check=True cannot look at values that are traced")
+                raise ValueError(
+                    "check must be None or False where values are traced or compiled: "
+                    "they cannot be looked at, got True"
+                )
+            return False
+        if internals.is_fake(x) or internals.recorded():
+            if check:
+                raise ValueError(
+                    "check must be None or False for tensors without values, such as "
+                    "those on the device meta, and where operations are recorded, "
+                    "got True"
+                )
             return False
         return x.device.type == "cpu" if check is None else check
 
@@ -232,6 +269,13 @@ class _Torch:
     def loop(going: Any, step: Any, state: Any) -> Any:
         if torch.compiler.is_compiling():
             return _compiled_loop(going, step, state)
+        if internals.recorded():
+            raise NotImplementedError(
+                "make_fx would record as many passes of a search as these scores need: "
+                "use torch.export or torch.compile, which keep the loop"
+            )
+        if internals.is_fake(_leaf(state)):
+            return step(*state)  # the shapes and types, which are all there is
         passes = 1 if _leaf(state).device.type == "cpu" else _PASSES
         while going(*state):
             for _ in range(passes):
@@ -287,6 +331,8 @@ class _Torch:
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
         if not _Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
+            return False
+        if internals.intercepted():
             return False
         return scheme_of(curve) is not None
 

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils import _pytree
 
 
@@ -25,6 +27,21 @@ def forward_modes() -> int:
     levels = torch._C._functorch.get_interpreter_stack() or ()
     kinds = [level.key() for level in levels]
     return kinds.count(torch._C._functorch.TransformType.Jvp)
+
+
+def recorded() -> bool:
+    """Whether make_fx or jit.trace records the operations that run."""
+    return torch.jit.is_tracing() or get_proxy_mode() is not None
+
+
+def intercepted() -> bool:
+    """Whether a mode stands between PyTorch's operations and their kernels."""
+    return torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def is_fake(tensor: Any) -> bool:
+    """Whether a tensor has a shape and a type and no values."""
+    return bool(tensor.is_meta) or isinstance(tensor, FakeTensor)
 
 
 def in_dual_level() -> bool:

@@ -6,11 +6,18 @@ import subprocess
 import sys
 import textwrap
 
+import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
 from test_behaviour import BASE, MISSING
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
+import softtopk
+import softtopk.jax as stj
 import softtopk.torch as stk
 
 ROWS = np.random.default_rng(0).standard_normal((4, 6))
@@ -235,3 +242,168 @@ def test_distributed_tensors_are_not_imported():
     """
     run = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)]
     subprocess.run(run, check=True, timeout=120)
+
+
+MISUSES = {
+    "a pytree": ({"x": {"logits": 1.0}}, "x must hold real numbers"),
+    "nothing": ({"x": None}, "x must hold real numbers"),
+    "words": ({"x": "scores"}, "x must hold real numbers"),
+    "tensors": ({"x": [scores()[0], scores()[1]]}, "x must be one array"),
+    "a complex type": ({"x": scores(torch.complex128)}, "x must hold real numbers"),
+    "a class": ({"k": True}, "k must be a real number"),
+    "no number": ({"k": float("nan")}, r"k must lie in \[0, 6\].* got nan"),
+    "an axis too far": ({"dim": 2}, r"dim must lie in \[-2, 1\] for x with 2 axes"),
+    "a list of axes": ({"dim": [0]}, "dim must be an integer, a tuple"),
+    "an axis twice": ({"dim": (1, -1)}, "dim must not name an axis of x twice"),
+    "no entries": ({"x": torch.ones(2, 0)}, "one entry along dim -1"),
+    "three budgets": ({"k": [1, 2, 3]}, "k must broadcast against x without its dim"),
+}
+
+
+@pytest.mark.parametrize("case", MISUSES)
+def test_a_message_of_torch_names_the_argument_and_what_is_allowed(case):
+    given, message = MISUSES[case]
+    given = {"x": scores(), "k": 2} | given
+    for f in (stk.soft_topk, stk.top_k, stk.grad_topk):
+        words = message
+        if f is stk.grad_topk and case == "no number":
+            words = "k must be a whole number, got nan"
+        with pytest.raises((TypeError, ValueError), match=words):
+            f(given["x"], given["k"], dim=given.get("dim", -1))
+
+
+def test_the_dims_of_a_matrix_are_named():
+    with pytest.raises(TypeError, match="dims must be two integers"):
+        stk.balanced_topk(scores(), 1, dims=1)
+
+
+@pytest.mark.parametrize("values", [ROWS, ROWS.tolist()], ids=["numpy", "list"])
+def test_scores_of_numpy_and_lists_are_taken(values):
+    given = torch.as_tensor(values)
+    for f in (stk.soft_topk, stk.top_k, stk.grad_topk, stk.potential):
+        assert torch.equal(f(values, 2), f(given, 2))
+    target = torch.zeros(4, dtype=torch.int64)
+    assert torch.equal(stk.top_k_loss(values, target), stk.top_k_loss(given, target))
+
+
+META = ["soft_topk", "threshold", "top_k", "top_k_st", "grad_topk", "log_partition"]
+
+
+@pytest.mark.parametrize("name", META)
+def test_tensors_without_values_have_results_without_values(name):
+    f, x = getattr(stk, name), scores()
+    found = f(x.to("meta").requires_grad_(), 2)
+    assert found.is_meta and found.shape == f(x, 2).shape
+    with pytest.raises(ValueError, match=r"check must be .* meta"):
+        f(x.to("meta"), 2, check=True)
+
+
+def test_a_list_of_budgets_compiles():
+    def f(x):
+        settings = {"temperature": [1.0, 0.5, 2.0, 0.1]}
+        return stk.soft_topk(x, [1, 2, 3, 2.5], **settings), stk.top_k(x, [1, 2, 3, 2])
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, backend="eager")
+    for found, expected in zip(compiled(scores()), f(scores()), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+
+
+def test_a_check_that_cannot_be_made_is_named(lib):
+    program = torch.func.vmap if lib.name == "torch" else __import__("jax").jit
+    with pytest.raises(ValueError, match="check must be None or False where values"):
+        program(lambda x: lib.ops.soft_topk(x, 2, check=True))(lib.array(ROWS))
+
+
+def test_a_budget_that_keeps_the_axis_of_the_scores_is_refused(lib):
+    x, message = lib.array(ROWS), r"one number for each row of x, shape \(4,\), .*4, 1"
+    for ops, kept, at in ((lib.ops, lib.array, x), (softtopk, np.asarray, ROWS)):
+        for f in (ops.soft_topk, ops.top_k, ops.grad_topk):
+            with pytest.raises(ValueError, match=message):
+                f(at, kept(np.full((4, 1), 2)))
+            with pytest.raises(ValueError, match=r"\(2, 6\), .* shape \(2, 1, 6\)"):
+                f(at.reshape(2, 2, 6), kept(np.full((2, 1, 6), 2)), axis=1)
+        # Several budgets for every row, or for the one row that there is, are meant.
+        assert ops.soft_topk(at, kept(np.full((3, 4), 2))).shape == (3, 4, 6)
+        assert ops.soft_topk(at[0], kept(np.full(3, 2))).shape == (3, 6)
+        assert ops.soft_topk(at[:1], kept(np.full((3, 1), 2))).shape == (3, 1, 6)
+
+
+def test_a_budget_of_one_number_may_be_on_the_cpu():
+    """The device "meta" stands for any other one."""
+    x, k = scores().to("meta").requires_grad_(), torch.tensor(2.0, requires_grad=True)
+    settings = {"temperature": torch.tensor(0.5, requires_grad=True)}
+    for f in (stk.soft_topk, stk.threshold, stk.top_k_st, stk.top_k):
+        given = settings if f is not stk.top_k else {}
+        assert f(x, k, **given).is_meta
+
+
+@pytest.mark.parametrize("name", ["k", "temperature"])
+def test_numbers_a_row_on_another_device_are_named(name):
+    for here, there in (("cpu", "meta"), ("meta", "cpu")):
+        given = {"k": 2} | {name: torch.ones(4, device=there)}
+        message = f"{name} must be on the device of the scores, {here}, .* on {there}"
+        with pytest.raises(ValueError, match=message):
+            stk.soft_topk(scores().to(here), **given)
+
+
+def test_a_program_of_jax_is_exported_for_any_batch():
+    (batch,) = jax.export.symbolic_shape("batch")
+    given = jax.ShapeDtypeStruct((batch, 6), jnp.float64)
+
+    def f(x):
+        value, slope = jax.value_and_grad(lambda x: (stj.soft_topk(x, 2) ** 2).sum())(x)
+        return value, slope, stj.threshold(x, 2), stj.top_k(x, 2)
+
+    program = jax.export.export(jax.jit(f))(given)
+    for rows in (1, 4):
+        x = ROWS[:rows]
+        for found, expected in zip(program.call(x), f(x), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+
+
+SEARCHES = {
+    "soft_topk": {"k": 2},
+    "threshold": {"k": 2},
+    "sparsemax": {},
+    "balanced_topk": {"k": 2},
+    "soft_rank": {},
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_is_not_recorded_with_its_values(name):
+    """They would keep the shares of the scores that they are shown."""
+
+    def f(x):
+        return getattr(stk, name)(x, **SEARCHES[name])
+
+    for mode in ("real", "fake"):
+        with pytest.raises(NotImplementedError, match="make_fx would record"):
+            make_fx(f, tracing_mode=mode)(scores())
+    with pytest.raises(NotImplementedError, match=r"jit\.trace is not supported"):
+        torch.jit.trace(f, scores(), check_trace=False)
+
+
+@pytest.mark.parametrize("name", ["top_k", "softmax"])
+def test_what_needs_no_search_is_recorded(name):
+    given = {"k": 2} if name == "top_k" else {}
+
+    def f(x):
+        return getattr(stk, name)(x, **given)
+
+    for program in (
+        make_fx(f)(scores()),
+        make_fx(f, tracing_mode="fake")(scores()),
+    ):
+        torch.testing.assert_close(program(-scores()), f(-scores()), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", META)
+def test_fake_tensors_have_fake_results(name):
+    with FakeTensorMode():
+        x = scores().requires_grad_()
+        found = getattr(stk, name)(x, 2)
+        assert isinstance(found, FakeTensor)
+        if found.requires_grad:
+            assert torch.autograd.grad(found.sum(), x)[0].shape == x.shape
