@@ -102,8 +102,8 @@ class TopKST(SoftTopK):
         dim: Any = -1,
         ties: str = "share",
     ) -> None:
-        super().__init__(k, curve, temperature, dim)
-        self.settings["ties"] = ties
+        given = {"k": k, "curve": curve, "temperature": temperature, "dim": dim}
+        _Module.__init__(self, **given, ties=ties)
 
 
 class Threshold(SoftTopK):
