@@ -94,7 +94,7 @@ frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, 
 	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
 	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
-	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 book/training book/recipes
+	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training book/recipes
 
 proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)
 	$(BIN)/python tools/proofs.py
