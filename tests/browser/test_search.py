@@ -38,6 +38,29 @@ def test_search_finds(base: str, browser: Browser, words: str, page: str) -> Non
     tab.close()
 
 
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("mixture of experts", "recipes/mixture-of-experts.html"),
+        ("sparse autoencoder", "recipes/sparse-autoencoder.html"),
+        ("recall", "recipes/recall-at-k.html"),
+        ("top-5", "recipes/top-5.html"),
+        ("learned budget", "recipes/learned-budget.html"),
+        ("annealing", "recipes/annealing.html"),
+    ],
+)
+def test_a_recipe_is_among_the_first_three(
+    base: str, browser: Browser, words: str, page: str
+) -> None:
+    tab = browser.new_page()
+    tab.goto(f"{base}search.html?q={words}")
+    tab.wait_for_function("() => Search.status?.innerText.startsWith('Search finished')")
+    links = tab.locator("#search-results > ul > li > a, #search-results > li > a")
+    first = [link.get_attribute("href") or "" for link in links.all()[:3]]
+    tab.close()
+    assert any(page in href for href in first), first
+
+
 @pytest.fixture
 def results(
     base: str, browser: Browser, request: pytest.FixtureRequest
