@@ -54,7 +54,9 @@ def test_a_recipe_is_among_the_first_three(
 ) -> None:
     tab = browser.new_page()
     tab.goto(f"{base}search.html?q={words}")
-    tab.wait_for_function("() => Search.status?.innerText.startsWith('Search finished')")
+    tab.wait_for_function(
+        "() => Search.status?.innerText.startsWith('Search finished')"
+    )
     links = tab.locator("#search-results > ul > li > a, #search-results > li > a")
     first = [link.get_attribute("href") or "" for link in links.all()[:3]]
     tab.close()
