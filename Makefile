@@ -5,6 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
+# Seconds after which a test that hangs is stopped and fails.
+LIMIT  := --timeout=600
 TESTS  ?= tests softtopk book
 
 # The frameworks and the packages that they are measured against have environments of
@@ -70,7 +72,7 @@ site: pdf ## the book as it is published: with the PDF beside the pages
 	PUBLISH_PDF=_build/latex/softtopk.pdf $(MAKE) book
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
+	$(BIN)/python -m pytest $(LIMIT) -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
 	  --nbval-cell-timeout=20 --ignore=book/training --ignore=book/recipes $(TESTS)
 
 lint: $(STAMP) ## ruff (code and notebooks) and mypy
@@ -79,7 +81,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/mypy
 
 browser: live book ## the built pages in a headless Chromium and Firefox, offline
-	$(BIN)/python -m pytest -q -n $(JOBS) tests/browser
+	$(BIN)/python -m pytest $(LIMIT) -q -n $(JOBS) tests/browser
 
 $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
@@ -90,10 +92,10 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Parts that train
-	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q \
+	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q \
 	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
 	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
-	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest -q -n $(JOBS) \
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q -n $(JOBS) \
 	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training book/recipes
 
 proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)

@@ -6,7 +6,9 @@ Marionette is Firefox's own protocol: each message is a line of JSON with its le
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -31,16 +33,22 @@ PREFERENCES: dict[str, Any] = {
 }
 
 
+# Seconds: what a script may take, what a page may take to load, and what any answer may
+# take. The last is the longest: Firefox itself reports the other two.
+SCRIPT, LOAD, ANSWER = 300, 120, 330
+FAREWELL = 20  # seconds that Firefox may take to end by itself
+
+
 class Firefox:
     """One tab."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER)
         self.stream = self.socket.makefile("rb")
         self.count = 0
         self._receive()
         self.ask("NewSession")
-        self.ask("SetTimeouts", script=600_000, pageLoad=120_000)
+        self.ask("SetTimeouts", script=1000 * SCRIPT, pageLoad=1000 * LOAD)
 
     def close(self) -> None:
         """Let go of the browser."""
@@ -93,13 +101,28 @@ def firefox(profile: Path) -> Iterator[Firefox]:
     (profile / "user.js").write_text(text, encoding="utf8")
     command = [program, "--headless", "--marionette", "--profile", str(profile)]
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     ) as process:
         try:
             with closing(connected(port)) as tab:
                 yield tab
         finally:
-            process.terminate()
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a browser to end; after a while, stop it and the processes that it started.
+
+    Firefox sometimes hangs while it shuts down, and would then be waited for without end.
+    """
+    process.terminate()
+    try:
+        process.wait(FAREWELL)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def connected(port: int, patience: float = 60) -> Firefox:
