@@ -116,7 +116,7 @@ def firefox(profile: Path) -> Iterator[Firefox]:
 def end(process: subprocess.Popen[bytes]) -> None:
     """Ask a browser to end; after a while, stop it and the processes that it started.
 
-    Firefox sometimes hangs while it shuts down, and would then be waited for without end.
+    Firefox sometimes hangs while it shuts down, and a plain wait would never end.
     """
     process.terminate()
     try:
