@@ -22,14 +22,21 @@ USES = {
 experts = [torch.nn.Linear(8, 3) for _ in range(4)]
 layer, x = MixtureOfExperts(8, experts, k=2, soft=True), torch.randn(10, 8)
 layer(x).square().sum().backward()
-assert (layer.router.weight.grad != 0).any(1).all()
+assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
+layer.soft = False
+three = x.reshape(2, 5, 8)
+assert layer(three).shape == (2, 5, 3)
 assert layer.bias.any() and abs(layer.bias.sum()) < 1e-6
 s, kept = layer.router(x), (layer.eval().router(x) + layer.bias).topk(2).indices
 g = torch.zeros_like(s).scatter(-1, kept, s.gather(-1, kept).softmax(-1))
 every = torch.stack([expert(x) for expert in experts], 1)
 assert torch.allclose(layer(x), (g[:, None] @ every)[:, 0], atol=1e-6)
+assert torch.allclose(layer(three), layer(x).reshape(2, 5, 3), atol=1e-6)
 assert layer(x[:0]).shape == (0, 3)
 assert layer.train()(x[:0]).shape == (0, 3) and layer.bias.isfinite().all()
+one = MixtureOfExperts(8, experts, k=1, renormalise=False)
+one(x).square().sum().backward()
+assert (one.router.weight.grad != 0).any()
 """,
     "sparse-autoencoder": """
 model, x = BatchTopKAutoencoder(6, 20, 3), torch.randn(30, 6)
