@@ -210,6 +210,10 @@ def test_counts(book: Book) -> None:
         ["A post", "1", "0", "0", "1", "2", "1"],
         ["All sources", "1", "0", "0", "1", "2", "1"],
     ]
+    shown = [a["href"] for a in page.select("table.claim-counts a")]
+    own, all_ = (f"{fixed}verdict=" for fixed in ("source=post&", ""))
+    kinds = [start + kind for start in (own, all_) for kind in ("holds", "refuted")]
+    assert shown == [f"?{query}" for query in kinds]
     line = page.select_one(".claim-counts-results").text
     assert line == ("Beyond the sources: 1 results, 1 proved, 0 numeric, 0 checked.")
 

@@ -18,6 +18,7 @@ from .inventory import faults, read_inventory
 from .ledger import KINDS, STATES, Claim, Ledger, defects
 from .text import (
     badge,
+    filtered,
     formal_badge,
     quoted,
     row_link,
@@ -207,7 +208,7 @@ class CountsDirective(_WithLedger, SphinxDirective):
         for key, source in ledger.sources.items():
             rows = [row for row in ledger.claims if row.source == key]
             if rows:
-                lines.append(_counts(source["title"], rows))
+                lines.append(_counts(source["title"], rows, source=key))
         lines.append(_counts("All sources", ledger.claims))
         return _count_table(head, lines)
 
@@ -224,12 +225,17 @@ class CountsDirective(_WithLedger, SphinxDirective):
         return line
 
 
-def _counts(title: str, rows: Iterable[Claim]) -> list[nodes.Node]:
+def _counts(title: str, rows: Iterable[Claim], **fixed: str) -> list[nodes.Node]:
+    """A line of the table; each number of a verdict leads to the rows it counts."""
     rows = list(rows)
     tally = Counter(row.verdict for row in rows)
-    numbers = [tally[verdict] for verdict in KINDS["claims"]]
-    numbers += [len(rows), sum(row.state == "checked" for row in rows)]
-    return [nodes.Text(title), *(nodes.Text(str(number)) for number in numbers)]
+    cells: list[nodes.Node] = [nodes.Text(title)]
+    for verdict in KINDS["claims"]:
+        number = nodes.Text(str(tally[verdict]))
+        shown = {**fixed, "verdict": verdict}
+        cells.append(filtered(shown, number) if tally[verdict] else number)
+    numbers = (len(rows), sum(row.state == "checked" for row in rows))
+    return [*cells, *(nodes.Text(str(number)) for number in numbers)]
 
 
 class DefectsDirective(_WithLedger, SphinxDirective):

@@ -93,6 +93,12 @@ class ClaimDomain(Domain):
         contnode: nodes.Element,
     ) -> nodes.reference | None:
         """Turn a pending reference into a link, or None when there is no target."""
+        if typ == "filter":
+            if builder.format != "html" or not any(self.data["rows"].values()):
+                return None
+            docname = next(name for name, ids in self.data["rows"].items() if ids)
+            address = builder.get_relative_uri(fromdocname, docname)
+            return nodes.reference("", "", contnode, refuri=f"{address}?{target}")
         row = get_ledger(env).by_id.get(target)
         if row is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 from docutils import nodes
 from sphinx import addnodes
@@ -20,6 +21,15 @@ def xref(typ: str, row: Claim, *children: nodes.Node) -> addnodes.pending_xref:
         refwarn=True,
     )
     link += nodes.inline("", "", *children, classes=[f"claim-{typ}-link"])
+    return link
+
+
+def filtered(fields: dict[str, str], *children: nodes.Node) -> addnodes.pending_xref:
+    """A link to the ledger that shows the rows with these values alone."""
+    link = addnodes.pending_xref(
+        "", refdomain="claim", reftype="filter", reftarget=urlencode(fields)
+    )
+    link += nodes.inline("", "", *children)
     return link
 
 
