@@ -327,6 +327,44 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
     page.close()
 
 
+def test_panels_side_by_side_stack_on_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/practice/field.html")
+    settle(page)
+    rows = """() => [...document.querySelectorAll(".drawn.panels")].map((figure) => {
+      const tops = [...figure.querySelectorAll("svg:not(.strip)")].map(
+        (panel) => Math.round(panel.getBoundingClientRect().top));
+      return new Set(tops).size;
+    })"""
+    assert page.evaluate(rows) == [1, 1]
+    page.set_viewport_size(PHONE)
+    assert page.evaluate(rows) == [2, 2]
+    page.close()
+
+
+def test_the_head_of_a_row_stays_while_a_table_scrolls(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(base + "book/training/peers.html")
+    settle(page)
+    table = page.locator(".pst-scrollable-table-container[tabindex='0']").first
+    ends = """box => {
+      box.scrollLeft = box.scrollWidth;
+      const { left, right } = box.getBoundingClientRect();
+      const [head, ...cells] = box.querySelector("tbody tr").children;
+      const seen = cells.at(-1).getBoundingClientRect();
+      const { left: from, right: to } = head.getBoundingClientRect();
+      return [box.scrollLeft, from - left, to - left, right - seen.right];
+    }"""
+    scrolled, start, end, rest = table.evaluate(ends)
+    assert scrolled > 100
+    assert abs(start) < 1
+    assert end < PHONE["width"] / 2
+    assert abs(rest) < 2
+    page.close()
+
+
 # --- Previews ------------------------------------------------------------------------
 
 
