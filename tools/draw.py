@@ -48,6 +48,7 @@ def _smaller(self, figsize=None, *args, _init=Figure.__init__, **kwargs):
     _init(self, [0.87 * side for side in size], *args, **kwargs)
 Figure.__init__ = _smaller
 """
+PANELS = ROOT / "tools" / "panels.py"
 INLINE = """
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 set_matplotlib_formats("svg", metadata={"Date": None})
@@ -67,8 +68,8 @@ def draw_notebook(path: Path) -> dict[str, str]:
     """Run a notebook; the SVG of each of its figures."""
     notebook = nbformat.read(path, as_version=4)
     wanted = figures(notebook)
-    first = nbformat.v4.new_code_cell(f"%matplotlib inline\n{SETTINGS}{INLINE}")
-    notebook.cells.insert(0, first)
+    code = f"%matplotlib inline\n{SETTINGS}{INLINE}\n%run -n {PANELS}"
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(code))
     runner = refresh.client(notebook, path)
     runner.execute(env={**os.environ, **refresh.ENVIRONMENT})
     return {

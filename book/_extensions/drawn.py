@@ -10,7 +10,8 @@ in the folder of `TRAINING`.
 
 An SVG stands in the page itself, where its colours can follow the theme: greys change
 places, and each colour that the book's curves have keeps a contrast of 3 on both
-grounds.
+grounds. Three or more panels side by side become a drawing each, which stand in one row
+where there is room, and on a phone in several (see ``tools/panels.py`` and book.css).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import re
 from collections.abc import Collection
 from hashlib import sha256
 from html import escape
+from itertools import pairwise
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +62,8 @@ def digest(root: Path, source: Path) -> str:
     """
     if is_training(source):
         return sha256(code_of(source).encode()).hexdigest()
-    drawing = [root / "tools" / "draw.py", Path(__file__)]
+    tools = [root / "tools" / name for name in ("draw.py", "panels.py")]
+    drawing = [*tools, Path(__file__)]
     package = sorted((root / "softtopk").rglob("*.py"))
     texts = [path.read_text(encoding="utf8") for path in (*drawing, *package)]
     return sha256("\0".join([code_of(source), *texts]).encode()).hexdigest()
@@ -160,6 +164,7 @@ def in_page(svg: str, name: str, named: Collection[str]) -> str:
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.S)
     body = re.sub(r"^<svg.*?>|</svg>\s*$|<!--.*?-->", "", body, flags=re.S)
     body = re.sub(r"<defs>\s*</defs>", "", body).replace("xlink:href", "href")
+    zoom, body = in_panels(body, [float(side) for side in box[1].split()])
     used = list(dict.fromkeys(re.findall(r'(?:href="|url\()#([^")]+)', body)))
     for number, old in enumerate(used):
         new = f"{name}-{number}"
@@ -171,7 +176,57 @@ def in_page(svg: str, name: str, named: Collection[str]) -> str:
     paint = r"((?:fill|stroke|stop-color): ?)(#[0-9a-fA-F]{6})\b"
     body = re.sub(paint, lambda match: recoloured(match, named), body)
     body = re.sub(r"\s*\n\s*", "\n", body).strip()
+    if zoom:
+        return f'<div style="--zoom: {zoom:.2f}">\n{body}\n</div>\n'
     return f'<svg viewBox="{box[1]}">\n{body}\n</svg>\n'
+
+
+WIDEST = 1.7  # words of a panel that is magnified more would be larger than the text's
+
+
+def in_panels(body: str, box: list[float]) -> tuple[float, str]:
+    """Each panel of a drawing as a drawing, and how much larger a phone shows them.
+
+    Two of them take the width of a phone. A drawing without panels stays as it is, and
+    its zoom is 0.
+    """
+    groups = re.findall(r'^  <g id="([^"]*)">\n(.*?)^  </g>\n', body, re.DOTALL | re.M)
+    frames = {
+        name.removeprefix("panel-"): [float(n) for n in re.findall(r"[-\d.]+", shape)]
+        for name, path in groups
+        if name.startswith("panel-")
+        for shape in re.findall(r' d="([^"]*)"', path)
+    }
+    if not frames:
+        return 0, body
+    sides = {name: (min(f[::2]), max(f[::2])) for name, f in frames.items()}
+    heights = {name: (min(f[1::2]), max(f[1::2])) for name, f in frames.items()}
+    panels = [name for name in frames if re.fullmatch(r"p\d+", name)]
+    cuts = [(sides[a][1] + sides[b][0]) / 2 for a, b in pairwise(panels)]
+    edges = [box[0], *cuts, box[0] + box[2]]
+    sides |= dict(zip(panels, pairwise(edges), strict=True))
+    parts = {}
+    for name in frames:
+        (left, right), (top, bottom) = sides[name], heights[name]
+        view = f"{left:.1f} {top - 1:.1f} {right - left:.1f} {bottom - top + 2:.1f}"
+        inside = [text for group, text in groups if group.startswith(f"in-{name}-")]
+        share = floor(1e4 * (right - left) / box[2]) / 100  # together no more than all
+        kind = "" if name in panels else ' class="strip"'
+        parts[name] = (
+            f'<svg{kind} viewBox="{view}" style="--share: {share:.2f}%">\n'
+            + "".join(f"<g>\n{text}</g>\n" for text in inside)
+            + "</svg>\n"
+        )
+    first, rest = body[: body.index("  <g id=")], body[body.rindex("  </g>\n") + 7 :]
+    shared = re.findall(r"<defs>.*?</defs>", first + rest, re.DOTALL)
+    parts[panels[0]] = parts[panels[0]].replace("<g>", "\n".join([*shared, "<g>"]), 1)
+    order = sorted(
+        parts, key=lambda name: (not name.startswith("above"), name[0] == "b")
+    )
+    pairs = [(edges[i + 2] - edges[i]) / box[2] for i in range(0, len(panels) - 1, 2)]
+    return min(WIDEST, floor(100 / max(pairs)) / 100), "".join(
+        parts[name] for name in order
+    )
 
 
 def rounded(match: re.Match[str]) -> str:
@@ -229,8 +284,9 @@ def version_of(texts: dict[str, str]) -> str:
 
 def _visit(self: Any, node: drawn_image) -> None:
     words = escape(node.get("alt", ""))
-    label = f'class="drawn" role="img" aria-label="{words}"'
-    self.body.append(node["svg"].replace("<svg", f"<svg {label}", 1))
+    kind = "drawn panels" if node["svg"].startswith("<div") else "drawn"
+    label = f'class="{kind}" role="img" aria-label="{words}"'
+    self.body.append(re.sub(r"^<(svg|div)", rf"<\1 {label}", node["svg"]))
 
 
 def _depart(self: Any, node: drawn_image) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import doctest
+import itertools
 import json
 import re
 import subprocess
@@ -79,6 +80,59 @@ def test_a_drawing_fits_into_a_page(svg: str) -> None:
     assert drawn.in_page(svg, "fig-a", COLOURS.values()) == text
 
 
+PANELS = """
+import runpy
+import sys
+import matplotlib as mpl
+mpl.use("svg")
+mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "a"})
+runpy.run_path("tools/panels.py")
+from softtopk import figures
+count = int(sys.argv[2])
+shares = {f"exp {name}": [0.25] * 8 for name in range(count)}
+fig, axes = figures.experts(shares)
+if len(sys.argv) > 3:
+    _ = getattr(fig, sys.argv[3])("$x_i$")
+fig.savefig(sys.argv[1], metadata={"Date": None}, bbox_inches="tight")
+"""
+
+
+def panels(folder: Path, count: int, *label: str) -> BeautifulSoup:
+    """The picture of the experts with so many panels, as a page has it."""
+    path = folder / "figure.svg"
+    command = [sys.executable, "-c", PANELS, path, str(count), *label]
+    subprocess.run(command, check=True, cwd=ROOT)
+    text = drawn.in_page(path.read_text(encoding="utf8"), "fig-a", COLOURS.values())
+    assert "panel-" not in text
+    return BeautifulSoup(text, "html.parser")
+
+
+def test_three_panels_become_a_drawing_each(tmp_path: Path) -> None:
+    page = panels(tmp_path, 3, "suptitle")
+    drawings = page.select("div > svg")
+    kinds = [one.get("class") for one in drawings]
+    assert kinds == [["strip"], None, None, None, ["strip"]]
+    shares = [float(re.findall(r"[\d.]+", one["style"])[0]) for one in drawings]
+    assert 99.9 < sum(shares[1:4]) <= 100
+    zoom = float(re.findall(r"[\d.]+", page.div["style"])[0])
+    assert 99 < zoom * sum(shares[1:3]) <= 100  # two take the width of a phone
+    views = [[float(n) for n in one["viewbox"].split()] for one in drawings[1:4]]
+    for (left, *_, width, _), (right, *_) in itertools.pairwise(views):
+        assert left + width == pytest.approx(right, abs=0.11)
+    for one in drawings[1:4]:
+        assert len(one.find_all("g", recursive=False)) == 1  # its axes
+        assert len(one.select("path")) > 8  # a bar for each expert
+    ids = [one["id"] for one in page.select("[id]")]
+    used = re.findall(r'(?:href="|url\()#([^")]+)', str(page))
+    assert set(used) == set(ids)
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(("count", "label"), [(2, "suptitle"), (3, "supylabel")])
+def test_other_figures_stay_whole(tmp_path: Path, count: int, label: str) -> None:
+    assert next(one.name for one in panels(tmp_path, count, label).children) == "svg"
+
+
 def book(
     folder: Path,
     *,
@@ -90,7 +144,8 @@ def book(
     """A page with a figure that was drawn from the code ``draw()``."""
     (folder / drawings).mkdir(parents=True, exist_ok=True)
     (folder / "tools").mkdir(exist_ok=True)
-    (folder / "tools" / "draw.py").write_text("")
+    for name in ("draw.py", "panels.py"):
+        (folder / "tools" / name).write_text("")
     source = folder / f"{page}.ipynb"
     for text in ("draw()", code):
         cell = (text, ("plot",), [shown("image/png", DOT)])

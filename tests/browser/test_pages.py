@@ -97,6 +97,26 @@ STILL = """() => {
     for (const kind of kinds) seen.add(kind);
   }
 }"""
+# Formulas in the text that stick out of their column or are cut by it; and boxes that
+# scroll, but not by the keyboard.
+CUT = """() => {
+  const article = document.querySelector("article");
+  const all = (selector) =>
+    [...(article?.querySelectorAll(selector) ?? [])].filter((e) => e.checkVisibility());
+  const words = (e) => e.querySelector("math")?.textContent;
+  const inText = "mjx-container:not([display], table *, summary *)";
+  const cut = all(inText).filter((formula) => {
+    const column = formula.closest("p, li, dd, dt, figcaption, div:not(.formula)");
+    const edge = column.getBoundingClientRect().right + 2;
+    const math = formula.querySelector("mjx-math");
+    const ends = [math, ...math.querySelectorAll("mjx-piece")].flatMap(
+      (part) => [...part.getClientRects()].map((box) => box.right));
+    return Math.max(...ends) > edge;
+  });
+  const deaf = all("mjx-container[display], .pst-scrollable-table-container").filter(
+    (box) => box.scrollWidth > box.clientWidth + 1 && box.tabIndex !== 0);
+  return [...cut.map(words), ...deaf.map((box) => words(box) ?? box.innerText)];
+}"""
 TWO_FRAMES = (
     "() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))"
 )
@@ -114,6 +134,7 @@ class Visit:
     scheme: dict[str, str] = field(default_factory=dict)
     overflow: dict[int, int] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
 
 
 def show(page: Page, scheme: str, size: dict[str, int]) -> None:
@@ -151,6 +172,8 @@ def look(browser: Browser, base: str, name: str) -> Visit:
             "() => document.documentElement.scrollWidth - innerWidth"
         )
         visit.unreachable += page.evaluate(UNREACHABLE)
+        if size is PHONE:
+            visit.cut = page.evaluate(CUT)
     page.evaluate(AXE)
     page.evaluate(STILL)
     for scheme, size in [(s, z) for s in ("light", "dark") for z in SIZES]:
@@ -191,6 +214,8 @@ def test_page(
         assert {w: extra for w, extra in visit.overflow.items() if extra > 0} == {}
     with subtests.test("the keyboard reaches what the pointer does"):
         assert visit.unreachable == []
+    with subtests.test("nothing of a formula is out of reach on a phone"):
+        assert visit.cut == []
     with subtests.test("light and dark differ"):
         assert visit.scheme["light"] != visit.scheme["dark"]
     with subtests.test("axe looks at every width in light and dark"):
@@ -286,10 +311,10 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
     base: str, browser: Browser
 ) -> None:
     page = browser.new_page(viewport=PHONE)
-    page.goto(f"{base}book/selection/threshold.html")
+    page.goto(f"{base}book/selection/laplace.html")
     settle(page)
     masked = "e => getComputedStyle(e).maskImage !== 'none'"
-    for kind in ("span.math", "mjx-container[display]", "pre"):
+    for kind in ("mjx-container[display]", "pre"):
         if kind == "pre":  # on a telephone, code wraps
             page.set_viewport_size({"width": 600, "height": 844})
         boxes = page.locator(f".bd-article {kind}[tabindex='0']")
@@ -299,6 +324,44 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
         box.evaluate("e => { e.scrollLeft = e.scrollWidth }")
         page.wait_for_function(f"e => !({masked})(e)", arg=handle)
     assert not page.locator(".bd-article .math:not([tabindex])").first.evaluate(masked)
+    page.close()
+
+
+def test_panels_side_by_side_stack_on_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/practice/field.html")
+    settle(page)
+    rows = """() => [...document.querySelectorAll(".drawn.panels")].map((figure) => {
+      const tops = [...figure.querySelectorAll("svg:not(.strip)")].map(
+        (panel) => Math.round(panel.getBoundingClientRect().top));
+      return new Set(tops).size;
+    })"""
+    assert page.evaluate(rows) == [1, 1]
+    page.set_viewport_size(PHONE)
+    assert page.evaluate(rows) == [2, 2]
+    page.close()
+
+
+def test_the_head_of_a_row_stays_while_a_table_scrolls(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(base + "book/training/peers.html")
+    settle(page)
+    table = page.locator(".pst-scrollable-table-container[tabindex='0']").first
+    ends = """box => {
+      box.scrollLeft = box.scrollWidth;
+      const { left, right } = box.getBoundingClientRect();
+      const [head, ...cells] = box.querySelector("tbody tr").children;
+      const seen = cells.at(-1).getBoundingClientRect();
+      const { left: from, right: to } = head.getBoundingClientRect();
+      return [box.scrollLeft, from - left, to - left, right - seen.right];
+    }"""
+    scrolled, start, end, rest = table.evaluate(ends)
+    assert scrolled > 100
+    assert abs(start) < 1
+    assert end < PHONE["width"] / 2
+    assert abs(rest) < 2
     page.close()
 
 
