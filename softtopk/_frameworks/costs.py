@@ -328,13 +328,16 @@ def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
     """Dantzig's solution: whole shares in the order of x / c until the budget is spent.
 
     Costs are summed exactly in that order, so that it is clear which entry the budget
-    ends in.  Densities that round to the same float are tied.
+    ends in.  Densities that round to the same float are tied.  The scores say the order
+    alone: the shares have derivatives by the budget and the costs.
     """
-    c, x, n = xp.detach(c), xp.detach(rows.x), rows.x.shape[-1]
-    whole, part, on = xp.detach(rows.whole), xp.detach(rows.part), x > -math.inf
+    x, n, (whole, part) = xp.detach(rows.x), rows.x.shape[-1], (rows.whole, rows.part)
+    on = x > -math.inf
     fits, c, _ = _fits(xp, on, whole, part, c)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    density = x if per == "cost" else xp.where(on, x / xp.where(on, c, 1), -math.inf)
+    density = x
+    if per == "entry":
+        density = xp.where(on, x / xp.where(on, xp.detach(c), 1), -math.inf)
     parts = exact.summable(c)
 
     def left(taken: list[Any], whole: Any, part: Any) -> Any:
@@ -357,8 +360,8 @@ def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
             v[..., None] + xp.accumulate(w) - w for v, w in zip(taken, own, strict=True)
         ]
         share = left(sums, whole[..., None], part[..., None]) / xp.where(on, c, 1)
-    weight = xp.where(tied, xp.clip(share, 0, 1), 0)
-    weight = xp.where(above, 1, weight)
+    share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))
+    weight = xp.where(above, 1, xp.where(tied, share, 0))
     return xp.where(fits[..., None], weight, math.nan)
 
 

@@ -72,6 +72,22 @@ def test_top_k_is_that_of_numpy(lib, per, ties):
         np.testing.assert_array_equal(lib.numpy(a), lib.numpy(b))
 
 
+@PER
+@pytest.mark.parametrize("ties", ["share", "first"])
+def test_the_last_entry_of_top_k_follows_budget_and_costs(lib, per, ties):
+    """It gets (K - c_0 - c_1) / c_2."""
+    x, c = np.array([9.0, 8.0, 1.0, 0.0]), np.array([1.0, 2.0, 4.0, 0.5])
+
+    def f(k, c):
+        return lib.ops.top_k(lib.array(x), k, cost=c, per=per, ties=ties)
+
+    at = [lib.array(v) for v in (np.float64(4.0), c)]
+    gk, gc = lib.vjp(f, at, lib.array(np.array([0.0, 0.0, 1.0, 0.0])))
+    np.testing.assert_array_equal(lib.numpy(f(*at)), [1, 1, 0.25, 0])
+    assert float(gk) == 0.25
+    np.testing.assert_array_equal(lib.numpy(gc), [-0.25, -0.25, -0.0625, 0])
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["f64", "f32"])
 def test_shares_are_within_the_proved_bound(lib, dtype):
     """All of one length, so that JAX compiles few programs."""
@@ -80,9 +96,9 @@ def test_shares_are_within_the_proved_bound(lib, dtype):
     rows = hunted(dtype, 120 if lib.name == "torch" else 50, SEED + 7, n=6)
     for i, (x, c, k, tau, per) in enumerate(rows):
         curve = curves[i % len(curves)]
-        k, tau = np.float64(k), dtype(tau)
+        tau, budget = dtype(tau), k if i % 2 else lib.array(np.float64(k))
         options = {"temperature": lib.array(tau), "cost": lib.array(c), "per": per}
-        p = lib.numpy(lib.ops.soft_topk(lib.array(x), lib.array(k), curve, **options))
+        p = lib.numpy(lib.ops.soft_topk(lib.array(x), budget, curve, **options))
         assert p.dtype == dtype
         told = f"HUNT_SEED={SEED}: {x.tolist()}, {c.tolist()}, {k!r}, {tau}, {per}"
         assert worst(p, x, c, k, curve, tau, per, eps) <= 1, f"{curve.name}: {told}"

@@ -167,15 +167,15 @@ def test_top_k_is_dantzigs_solution(per):
 
 def test_a_budget_that_costs_add_up_to_is_met_to_the_last_entry():
     """A sum in the order of the entries would round the small costs away."""
-    c = np.array([2.0**53, 1, 1, 1])
-    x = c * np.arange(4, 0, -1)
-    assert c[0] + c[1] == c[0]
+    c = np.array([2.0**53, *[1] * 7])
+    x = c * np.arange(8, 0, -1)
+    assert c.cumsum()[-1] == c[0]
     for ties in ("share", "first"):
         p = stk.top_k(x, 2.0**53 + 2, cost=c, ties=ties)
-        np.testing.assert_array_equal(p, [1, 1, 1, 0])
+        np.testing.assert_array_equal(p, [1, 1, 1, 0, 0, 0, 0, 0])
     for curve in CURVES:
         p = stk.soft_topk(x, 2.0**53 + 2, curve, cost=c, temperature=1e-3)
-        np.testing.assert_allclose(p, [1, 1, 1, 0], 0, 1e-15)
+        np.testing.assert_allclose(p, [1, 1, 1, 0, 0, 0, 0, 0], 0, 1e-15)
 
 
 @named
@@ -210,6 +210,25 @@ def test_derivatives_match_the_reference(curve, per):
     metric = C if per == "cost" else np.ones(5)
     weighted = metric[:, None] * J
     np.testing.assert_allclose(weighted, weighted.T, 0, 8 * eps)
+
+
+@pytest.mark.parametrize("gap", [40.0, 1400.0])
+def test_a_wide_gap_leaves_the_derivatives_by_the_budget(gap):
+    """c_1 w_1 = c_2 w_2 balance the gap; at 1400 they are near the least float."""
+    c, log = np.array([1.0, 3.0]), (math.log(3) - gap) / 2
+    given = {"cost": c, "per": "cost"}
+    lin = stk.linearize(stk.soft_topk, [gap, 0.0], 1, **given)
+    np.testing.assert_allclose(lin.dk, [1 / 2, 1 / 6], 1e-13)
+    lin = stk.linearize(stk.threshold, [gap, 0.0], 1, **given)
+    np.testing.assert_allclose(lin.jacobian(), [1 / 2, 1 / 2], 1e-13)
+    assert lin.dk == pytest.approx(-math.exp(-log), rel=1e-12)
+
+
+@PER
+def test_a_budget_of_all_but_a_rounding_has_its_threshold(per):
+    K = np.nextafter(4.0, 0)
+    t = stk.threshold(np.zeros(4), K, cost=np.ones(4), per=per)
+    assert t == pytest.approx(math.log((4 - K) / 2), rel=1e-12)
 
 
 @PER
