@@ -49,6 +49,7 @@ def soft_topk(
     temperature: float = 1.0,
     axis: int = -1,
     where: Any = None,
+    cost: None = None,
 ) -> Any:
     """Smooth top-k selection: lazy shares in [0, 1] that sum to k.
 
@@ -67,6 +68,9 @@ def soft_topk(
         The axis along which the shares sum to k.
     where : dask array of bool, optional
         Entries that take part; the others get share 0.
+    cost : None
+        Budgets with costs are not supported on Dask arrays; anything else raises
+        NotImplementedError.
 
     Returns
     -------
@@ -82,6 +86,7 @@ def soft_topk(
     -----
     The threshold is computed before this returns, the shares when they are asked for.
     """
+    _check_cost(cost)
     rows, curve, tau = (
         _rows(x, axis, where),
         resolve(curve),
@@ -112,12 +117,13 @@ def threshold(
     temperature: float = 1.0,
     axis: int = -1,
     where: Any = None,
+    cost: None = None,
 ) -> Any:
     """The threshold of `soft_topk`, computed.
 
     Parameters
     ----------
-    x, k, curve, temperature, axis, where
+    x, k, curve, temperature, axis, where, cost
         As in `soft_topk`.
 
     Returns
@@ -132,8 +138,17 @@ def threshold(
         As in `soft_topk`.
     """
     tau = check_temperature(temperature)
+    _check_cost(cost)
     a, t = _solve(_rows(x, axis, where), k, resolve(curve), tau)
     return (a + tau * t)[()]
+
+
+def _check_cost(cost: None) -> None:
+    if cost is not None:
+        raise NotImplementedError(
+            "cost is not supported on Dask arrays: use NumPy, PyTorch or JAX, got "
+            f"{type(cost).__name__}"
+        )
 
 
 def _rows(x: Any, axis: int, where: Any) -> Any:

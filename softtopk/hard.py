@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._frameworks import costs, operators
+from ._frameworks.numpy import Call
 from ._rows import (
     Array,
     Axis,
@@ -39,6 +41,8 @@ def top_k(
     where: ArrayLike | None = None,
     *,
     ties: str = "share",
+    cost: ArrayLike | None = None,
+    per: str = "entry",
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
@@ -57,11 +61,19 @@ def top_k(
         What equal scores at the k-th place get.  By "share" each gets the same part of
         what is left.  By "first" the first of them, in C order, get 1 and the others 0,
         so that exactly k entries are 1; k must then be a whole number.
+    cost, per
+        As in `soft_topk`.  With costs the entries are taken in the order of ``x /
+        cost``, or of `x` if it is given per unit of cost, until the budget is spent,
+        and the last of them gets what is left: Dantzig's solution of the continuous
+        knapsack, of which no other is worth more.  k is any number up to the sum of the
+        costs.  By "share" tied entries get equal shares, by "first" at most one entry
+        has a share between 0 and 1.
 
     Returns
     -------
     array
-        Of the shape of `x`, or of its broadcast against `k`; sums to k along `axis`.
+        Of the shape of `x`, or of its broadcast against `k`; sums to k along `axis`,
+        with costs as weights.
         A row without an entry that takes part is all 0, and its budget must be 0.
 
     Raises
@@ -71,7 +83,9 @@ def top_k(
 
     Notes
     -----
-    O(n) per row for one k, O(n log n) for an array of different ones.
+    O(n) per row for one k, O(n log n) for an array of different ones, and with costs.
+    Costs are summed exactly; entries are tied if their x / cost rounds to the same
+    float.
 
     References
     ----------
@@ -86,8 +100,16 @@ def top_k(
     [1.0, 0.5, 0.5, 0.5]
     >>> stk.top_k([5.0, 1.0, 1.0, 1.0], 2, ties="first").tolist()
     [1.0, 1.0, 0.0, 0.0]
+    >>> stk.top_k([2.0, 2.0, 3.0], 5, cost=[1.0, 2.0, 4.0]).tolist()
+    [1.0, 1.0, 0.5]
     """
     share_ties = check_ties(ties)
+    if cost is not None or per != "entry":
+        given = {"axis": axis, "where": where, "ties": ties, "cost": cost, "per": per}
+        if cost is not None:
+            found: Array = Call().run(operators.top_k, x, k, **given)
+            return found
+        costs.check_per(per)
     rows = as_rows(x, k, axis=axis, where=where, integer_k=not share_ties)
     pivot = _pivot(rows)
     above = rows.x > pivot

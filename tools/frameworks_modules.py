@@ -135,7 +135,7 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
     """The source of one operator in the words of one library."""
     array, words = ARRAYS[library], WORDS if library == "torch" else {}
     taken = GIVEN[library]
-    types = {"where": f"{taken} | None"} | TYPES
+    types = {"where": f"{taken} | None", "cost": f"{taken} | None"} | TYPES
     given, passed, alias, star = [], [], "", False
     for p in list(inspect.signature(body).parameters.values())[1:]:
         word = words.get(p.name, p.name)

@@ -22,7 +22,9 @@ from typing import Any, Protocol
 
 from ..curves import Curve, Entmax
 
-OPTIONAL = ("after", "either", "partition", "rows", "simplex", "traced", "words")
+OPTIONAL = (
+    *("after", "either", "partition", "priced", "rows", "simplex", "traced", "words"),
+)
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
 
@@ -156,6 +158,12 @@ class Adapter(Protocol):
         Among equal entries the first comes first; k is at most the length of the row.
         """
 
+    def take(self, x: Any, index: Any) -> Any:
+        """The entries of each row at these places, ``(..., m)`` integers."""
+
+    def accumulate(self, x: Any) -> Any:
+        """The sum of each entry of a row and those before it, of floats."""
+
     def loop(
         self, going: Callable[..., Any], step: Callable[..., Any], state: Any
     ) -> Any:
@@ -202,6 +210,19 @@ class Adapter(Protocol):
         Its derivatives are those of `selection.push` and `selection.pull`.  With
         `shares` the anchors and the offsets need none.
         """
+
+    def spend(
+        self, call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs.solved`.
+
+        Its derivatives are those of `costs.push` and `costs.pull`.
+        """
+
+    def priced(
+        self, x: Any, k: Any, temperature: Any, axis: Any, where: Any, cost: Any
+    ) -> Any:
+        """Checked rows with their costs, in place of `costs.checked`."""
 
     def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         """Shares ``(..., m, n)`` with both budgets, m >= n: `balance.solved`.

@@ -12,6 +12,7 @@ import numpy as np
 from .. import curves as curves
 from .._namespace import register
 from . import balance as _balance
+from . import costs as _costs
 from . import selection
 from .contract import Adapter
 from .rows import verify
@@ -200,6 +201,14 @@ class _Jax:
         return jax.lax.top_k(jnp.where(x == 0, 0, x), k)[1]  # where -0 is below 0
 
     @staticmethod
+    def take(x: Any, index: Any) -> Any:
+        return jnp.take_along_axis(x, index, axis=-1)
+
+    @staticmethod
+    def accumulate(x: Any) -> Any:
+        return jnp.cumsum(x, axis=-1)
+
+    @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
         # Within a transformation a first operation is traced, whatever its input.
         if isinstance(x[..., :1] + 0, jax.core.Tracer):
@@ -246,6 +255,10 @@ class _Jax:
         return _jitted(curve, plain, x, whole, part, tau)
 
     @staticmethod
+    def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
+        return _spent(call, x, whole, part, c, tau)
+
+    @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
             u = _Jax.numbers(_balance.on_numpy(call, x, k, c, tau), x)
@@ -283,6 +296,20 @@ def _select_rule(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _spend(call: Any, *given: Any) -> tuple[Any, Any, Any]:
+    return _costs.solved(call, *given)
+
+
+@_spend.defjvp
+def _spend_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    x, _, _, c, tau = primals
+    p, a, t = _spend(call, *primals)
+    dx, _, dk, dc, dtau = tangents
+    dp, dt = _costs.push(call, (x, c, a, t, tau), dx, dk, dc, dtau)
+    return (p, a, t), (dp, jnp.zeros_like(a), dt)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
     with jax.default_matmul_precision("highest"):
         u = _balance.solved(call, x, k, c, tau)
@@ -299,6 +326,7 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 _program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
 _balanced = jax.jit(_balance_at, static_argnums=0)
+_spent = jax.jit(_spend, static_argnums=0)
 _jitted = jax.jit(_select, static_argnums=(0, 1))
 
 

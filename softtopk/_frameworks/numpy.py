@@ -14,12 +14,13 @@ import numpy as np
 
 from .. import _rows as core
 from .._operator import Differentiable, Linearization
-from .._rows import NO_BUDGET, Array, check_temperature, distances
+from .._rows import NO_BUDGET, Array, check_temperature, distances, real_numbers
 from .._solve import Solution, solve
 from .._solve.entmax import entmax_shares, log_shares
 from .._solve.root import ends
 from .._solve.subset import partition
 from ..curves import CLIP, EXP, Curve, Entmax
+from . import costs
 from .balance import on_matrix
 
 
@@ -72,6 +73,18 @@ class NumPy:
         out = np.empty(shape, x.dtype)
         out[...] = x
         return out
+
+    @staticmethod
+    def take(x: Any, index: Any) -> Any:
+        return np.take_along_axis(x, index, axis=-1)
+
+    @staticmethod
+    def accumulate(x: Any) -> Any:
+        return np.cumsum(x, axis=-1)
+
+    @staticmethod
+    def leading(x: Any, k: int) -> Any:
+        return np.argsort(-x, axis=-1, kind="stable")[..., :k]
 
     @staticmethod
     def places(n: int, like: Any) -> Any:
@@ -266,6 +279,54 @@ class Point(NamedTuple):
         return shares
 
 
+class SpentPoint(NamedTuple):
+    """Rows whose budget has costs, at which `soft_topk` is differentiated.
+
+    `at` holds the scores, costs, anchors, offsets and temperature of the rows in double
+    precision.
+    """
+
+    call: costs.Call
+    rows: core.Rows
+    at: tuple[Any, ...]
+
+    def _pushed(self, tangent: Array) -> tuple[Array, Array]:
+        with np.errstate(all="ignore"):
+            found: tuple[Array, Array] = costs.push(
+                self.call, self.at, tangent, 0.0 * self.at[2], 0.0, np.float64(0)
+            )
+        return found
+
+    def _pulled(self, by_p: Any, by_t: Any) -> Array:
+        with np.errstate(all="ignore"):
+            return self._cast(costs.pull(self.call, self.at, by_p, by_t)[0])
+
+    def _cast(self, values: Any) -> Array:
+        cast: Array = values.astype(self.rows.x.dtype, copy=False)
+        return cast
+
+    def derivative(self, value: Array) -> Linearization:
+        """That of the shares."""
+        with np.errstate(all="ignore"):
+            dk = costs.slopes(self.call, self.at).by_k
+        return Linearization(
+            value,
+            self.rows,
+            lambda v: self._cast(self._pushed(v)[0]),
+            lambda g: self._pulled(g, None),
+            dk=self.rows.expand(self._cast(dk)),
+        )
+
+    def of_threshold(self, value: Any) -> Linearization:
+        """That of the thresholds."""
+        tau = self.at[-1]
+        with np.errstate(all="ignore"):
+            dk = -tau * costs.slopes(self.call, self.at).inverse
+        gradient = tau * self._pulled(None, np.ones(len(self.rows.x)))
+        dk = self.rows.reduce(self._cast(dk))
+        return Linearization.gradient(value, self.rows, self._cast(gradient), dk=dk)
+
+
 class Call(NumPy):
     """The adapter of one call, with what `linearize` needs of it.
 
@@ -283,6 +344,7 @@ class Call(NumPy):
         self._precise, self._scaled = precise, scaled
         self.given: core.Rows  # what the derivative maps from and to
         self.point: Point
+        self.solved: Point | SpentPoint  # of a call that may have costs
         self.nested: Array  # the shares of each row at ascending budgets
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
@@ -313,6 +375,31 @@ class Call(NumPy):
         self._rows = Rows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
+    def priced(
+        self, x: Any, k: Any, temperature: Any, axis: Any, where: Any, cost: Any
+    ) -> tuple[Rows, Array]:
+        """The arguments with costs as rows in double precision, checked."""
+        self.tau = check_temperature(temperature)
+        given = core.as_rows(x, axis=axis, where=where)
+        given, budget = given.repeat(real_numbers(k, "k"), "k")
+        c = given.flatten(real_numbers(cost, "cost"), "cost")
+        scores = given.x.astype(np.float64, copy=False)
+        eps = float(np.finfo(given.x.dtype).eps)
+        # A sum of costs in the type of the scores may be larger by its rounding.
+        budget = np.minimum(budget, costs.check(scores, c, budget, eps, "x"))
+        c = np.where(scores > -np.inf, c, 1)
+        self.given = given._replace(k=budget)
+        self._rows = Rows(self.given, scores, budget, np.float64(self.tau), 1.0)
+        return self._rows, c
+
+    def spend(
+        self, call: Any, x: Array, whole: Any, part: Any, c: Array, tau: Any
+    ) -> tuple[Array, Array, Array]:
+        """Shares, anchors and offsets of rows with costs, by sums over the rows."""
+        p, a, t = costs.solved(call, x, whole, part, c, tau)
+        self.solved = SpentPoint(call, self.given, (x, c, a, t, tau))
+        return p, a, t
+
     def select(self, curve: Curve, x: Array, whole: Any, *_: Any) -> tuple[Array, ...]:
         """Shares, anchors and offsets of rows, or of each at ascending budgets."""
         given = self.given
@@ -325,7 +412,7 @@ class Call(NumPy):
             k, finite = whole.reshape(-1) + 0.0, np.repeat(given.finite, x.shape[1])
             rows = given._replace(x=flat, k=k, finite=finite)
         found = solve(curve, rows, self.tau)
-        self.point = Point(curve, rows, found, self.tau)
+        self.point = self.solved = Point(curve, rows, found, self.tau)
         p, batch = found.p.reshape(x.shape), x.shape[:-1]
         if p.ndim == 3:  # shares grow with the budget; their rounding may not
             p = self.nested = np.maximum.accumulate(p, axis=1)

@@ -112,10 +112,12 @@ def as_rows(
     where: Any,
     name: str = "x",
     numbers: bool = False,
+    parts: Any = None,
 ) -> Rows:
     """Check types and shapes, which need no look at the values.
 
-    With `numbers` a budget and a temperature that are numbers stay what they are.
+    With `numbers` a budget and a temperature that are numbers stay what they are.  What
+    divides the budget in two is `parts`, by default `split`.
     """
     x, dtype = xp.floating(scores(xp, x, name), name)
     word = word_for(xp, "axis")
@@ -137,7 +139,7 @@ def as_rows(
     if numbers and _fits(xp, temperature, x):
         return Rows(x, k, 0.0, temperature, axes, sizes, dtype, name)
     batch = tuple(x.shape[:-1])
-    whole, part = split(xp, k, x)
+    whole, part = (parts or split)(xp, k, x)
     if whole.ndim:
         try:
             batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))

@@ -12,6 +12,7 @@ from .. import curves as curves
 from .._namespace import register
 from .._solve.schemes import scheme_of
 from . import balance as _balance
+from . import costs as _costs
 from . import selection
 from . import torch_internals as internals
 from .contract import Adapter
@@ -247,6 +248,14 @@ class _Torch:
         return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
 
     @staticmethod
+    def take(x: Any, index: Any) -> Any:
+        return torch.take_along_dim(x, index, -1)
+
+    @staticmethod
+    def accumulate(x: Any) -> Any:
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
         if torch.compiler.is_compiling() or internals.transformed():
             if check:
@@ -314,6 +323,13 @@ class _Torch:
         if _is_recorded(x):
             return _QuickSimplex.apply(x, curve, tau)
         return _simplex(x, curve, tau)  # without a Function in a fifth less time
+
+    @staticmethod
+    def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return _Spend.apply(call, x, whole, part, c, tau)
+        _one_forward_mode()
+        return _EagerSpend.apply(call, x, whole, part, c, tau)
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
@@ -648,6 +664,60 @@ class _EagerAttach(_Attach):
                 part = move * slope
                 change = change + (part.sum(-1) if axis == "x" else part)
         return change
+
+
+class _Spend(Function):
+    """Scores, a budget, costs and tau to p, a and t; a is a constant."""
+
+    @staticmethod
+    def forward(
+        call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        return _costs.solved(call, x, whole, part, c, tau)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.call, x, _, _, c, tau = inputs
+        _, a, t = output
+        ctx.mark_non_differentiable(a)
+        ctx.save_for_backward(x, c, a, t, tau)
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        gx, gk, gc, gtau = _costs.pull(ctx.call, ctx.saved_tensors, gp, gt)
+        return None, gx, None, gk, gc, gtau
+
+    @staticmethod
+    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+        x, whole, part, c, tau = _batched(info, places[1:], given)
+        whole, part, tau = _as_rows_of(x[..., 0], [whole, part, tau])
+        kind = _Spend if torch.compiler.is_compiling() else _EagerSpend
+        return kind.apply(call, x, whole, part, c, tau), (0, 0, 0)
+
+
+class _EagerSpend(_Spend):
+    """Also in forward mode, and without gradients that nobody asked for."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Spend.setup_context(ctx, inputs, output)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_forward(inputs[1], inputs[4], *output[1:], inputs[5])
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        none, gx, *rest = _Spend.backward(ctx, gp, _, gt)
+        return none, _followed(gx, ctx.saved_tensors[0]), *rest
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
+        at = ctx.saved_tensors
+        moves = zip(
+            (at[0], at[3], at[1], at[4]), (tangents[1], *tangents[3:]), strict=True
+        )
+        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        dp, dt = _costs.push(ctx.call, at, *given)
+        return dp, None, dt
 
 
 def _exact(f: Any, *args: Any) -> Any:

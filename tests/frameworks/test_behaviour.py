@@ -127,7 +127,39 @@ ARGUMENTS = {
     "rounds": [0, -1, 2.5, "a", NAN],
     "columns": [[1, 1, 1, 1], [0.5, 0.5, 0.5, 0.5], [1, 1], NAN, "a", [2, -1, 0, 1]],
     "axes": [(0,), (0, 0), 1, (0, 2), (1, 0)],
+    "cost": [
+        *(2, 0.5, 0, -1.0, NAN, INF, "a", 1j, True, [1, 2, 3, 4], [1, 2, 0, 4]),
+        *([1, 2, 3], [[1], [2]], [0.2, 0.2, 0.2, 0.2]),
+        *map(Array, ([1, 2, 3, 4], [1, 2, NAN, 4], [1, 2, 3], [[1.0], [2.0]], Y)),
+        Array([True, False, True, True]),
+        Array([1j, 2, 3, 4]),
+        Array(np.ones((2, 2, 4))),
+    ],
+    "per": ["cost", "entry", "unit", None, 1],
 }
+WITH_COSTS = {
+    "k": [
+        -0.5,
+        0,
+        0.5,
+        7.5,
+        10,
+        10.5,
+        NAN,
+        INF,
+        "a",
+        [1, 2.5],
+        [1, NAN],
+        Array([1, 11]),
+    ],
+    "x": SCORES,
+    "where": [masked(), masked(1), Array([True, False, True, True])],
+    "temperature": [0, NAN, 0.02, "a"],
+    "per": ["cost", "entry", "unit"],
+    "ties": ["first", "share", "last"],
+    "axis": [2, (0, 1), None],
+}
+"""The same of calls that have costs, where budgets and scores are checked anew."""
 BASE = {
     **{name: dict(options) for name, (_, options) in OPERATORS.items()},
     "balanced_topk": {"k": 1, "temperature": 0.5},
@@ -143,11 +175,11 @@ NAMES = {
 }
 
 
-def outcome(module, name, argument, value, array):
+def outcome(module, name, argument, value, array, **more):
     """What a call returns, or the type and the words of its error."""
     operator = getattr(module, name)
     taken = inspect.signature(operator).parameters
-    given = {key: NAMES.get(key, v) for key, v in BASE[name].items()}
+    given = {key: NAMES.get(key, v) for key, v in BASE[name].items()} | more
     first = next(iter(taken))
     given[first] = Array(Y)
     words = {"axis": "dim", "axes": "dims"} if "dim" in taken or "dims" in taken else {}
@@ -175,11 +207,25 @@ def calls():
 
 @pytest.mark.parametrize(("name", "argument"), sorted(calls()))
 def test_a_call_has_the_outcome_that_it_has_on_numpy(lib, name, argument):
-    for value in ARGUMENTS[argument]:
+    compare(lib, name, argument, ARGUMENTS[argument])
+
+
+@pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
+def test_a_call_with_costs_has_the_outcome_that_it_has_on_numpy(lib, name):
+    for argument, values in WITH_COSTS.items():
+        taken = inspect.signature(getattr(function_of(name), name)).parameters
+        if argument == "x" or argument in taken:
+            compare(lib, name, argument, values, cost=[1.0, 2.0, 4.0, 0.5])
+
+
+def compare(lib, name, argument, values, **more):
+    for value in values:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            known = outcome(function_of(name), name, argument, value, np.asarray)
-            found = outcome(lib.ops, name, argument, value, lib.array)
+            known = outcome(
+                function_of(name), name, argument, value, np.asarray, **more
+            )
+            found = outcome(lib.ops, name, argument, value, lib.array, **more)
         told = f"{name}({argument}={value!r})"
         if isinstance(known, tuple) or isinstance(found, tuple):
             assert found == known, told

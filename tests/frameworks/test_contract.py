@@ -86,6 +86,19 @@ def test_the_calls_are_complete():
     assert {*CALLS} == names - {"top_k_st"}
 
 
+@pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
+def test_the_declared_members_are_enough_for_costs(toy, name):
+    cost = np.array([1.0, 2.0, 4.0, 0.5, 1.0, 3.0])
+    for per in ("entry", "cost"):
+        given = {"cost": cost, "per": per}
+        found = getattr(operators, name)(
+            toy, torch.tensor(X), 2.5, **given, check=False
+        )
+        np.testing.assert_allclose(
+            found.numpy(), getattr(stk, name)(X, 2.5, **given), 1e-12, 1e-12
+        )
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_the_declared_members_are_enough(toy, name):
     part = next(part for part in PARTS if name in part.__all__)

@@ -33,6 +33,12 @@ def test_shares_and_threshold_are_the_cores(curve):
         )
 
 
+@pytest.mark.parametrize("operator", [stk.soft_topk, stk.threshold])
+def test_costs_are_refused(operator):
+    with pytest.raises(NotImplementedError, match="cost is not supported on Dask"):
+        operator(da.zeros((2, 4), chunks=2), 1, cost=np.ones(4))
+
+
 def test_other_axes_masks_and_types():
     x = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     rows, mask = da.from_array(x, chunks=(7, 2)), x > -1
