@@ -23,7 +23,8 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "either", "partition", "priced", "rows", "simplex", "traced", "words"),
+    *("after", "either", "over_entries", "over_points", "partition", "priced"),
+    *("rows", "simplex", "subset", "traced", "words"),
 )
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
@@ -233,7 +234,23 @@ class Adapter(Protocol):
     def partition(self, rows: Any) -> tuple[Any, Any]:
         """`log_partition` of rows and its derivative by the scores, without `program`.
 
-        In place of `subset.tilted` and `subset.partition`.
+        In place of `subset.found` and `subset.partition`.
+        """
+
+    def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        """The sum over l of term(*entries, *numbers), of arrays ``(..., n)``.
+
+        The numbers are ``(..., M)``, and `term` gets those of a point as ``(..., 1)``.
+        Without it an array ``(..., M, n)`` is summed.
+        """
+
+    def over_entries(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        """The sums ``(..., M)`` over the entries of the arrays that `term` returns."""
+
+    def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        """The fields of `subset.Found`, whose p has the derivative of `subset.push`.
+
+        Without it p is differentiated operation by operation.
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:

@@ -13,7 +13,7 @@ from .. import curves as curves
 from .._namespace import register
 from . import balance as _balance
 from . import costs as _costs
-from . import selection
+from . import selection, subset
 from .contract import Adapter
 from .rows import verify
 
@@ -259,6 +259,32 @@ class _Jax:
         return _spent(call, x, whole, part, c, tau)
 
     @staticmethod
+    def over_points(term: Any, entries: Any, numbers: Any) -> Any:
+        """A loop: of several sums XLA would store what they have in common.
+
+        So that no derivative stores them either, it calculates the terms again.
+        """
+
+        @functools.partial(jax.checkpoint, prevent_cse=False)
+        def step(total: Any, column: Any) -> Any:
+            return total + term(*entries, *column), None
+
+        return jax.lax.scan(step, jnp.zeros_like(entries[0]), _columns(numbers))[0]
+
+    @staticmethod
+    def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
+        @functools.partial(jax.checkpoint, prevent_cse=False)
+        def sums(column: Any) -> Any:
+            return tuple(v.sum(-1) for v in term(*entries, *column))
+
+        found = jax.lax.map(sums, _columns(numbers))
+        return tuple(jnp.moveaxis(v, 0, -1) for v in found)
+
+    @staticmethod
+    def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        return _drawn(x, whole, part, tau)
+
+    @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
             u = _Jax.numbers(_balance.on_numpy(call, x, k, c, tau), x)
@@ -295,6 +321,28 @@ def _select_rule(
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
+def _columns(numbers: Any) -> Any:
+    """Numbers of a point ``(..., M)``, point by point."""
+    return [jnp.moveaxis(v, -1, 0)[..., None] for v in numbers]
+
+
+@jax.custom_jvp
+def _subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
+    return tuple(subset.found(ADAPTER, x, whole, part, tau))
+
+
+@_subset.defjvp
+def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    tilt = subset.tilted(ADAPTER, *primals)
+    circle = subset.circled(ADAPTER, tilt)
+    p = subset.marginals(ADAPTER, tilt, circle)
+    dx, _, _, dtau = tangents
+    rest = tilt.a, tilt.t, circle.log_chance
+    moved = subset.scaled(ADAPTER, tilt, dx, dtau)
+    change = subset.product(ADAPTER, tilt, circle, moved)
+    return (p, *rest), (change, *map(jnp.zeros_like, rest))
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _spend(call: Any, *given: Any) -> tuple[Any, Any, Any]:
     return _costs.solved(call, *given)
@@ -327,6 +375,7 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
 _program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
 _balanced = jax.jit(_balance_at, static_argnums=0)
 _spent = jax.jit(_spend, static_argnums=0)
+_drawn = jax.jit(_subset)
 _jitted = jax.jit(_select, static_argnums=(0, 1))
 
 

@@ -316,11 +316,14 @@ def grad_topk(
 
     Notes
     -----
-    Every entry meets up to 27 points of a circle (13 in float32) at once: so many times
-    the memory of `x`.
+    Every entry meets up to 27 points of a circle (13 in float32).  The gradient meets
+    them again instead of keeping what the forward pass computed.  PyTorch hands scores
+    on the CPU to NumPy, which takes a block of rows at a time; elsewhere, and for
+    derivatives of second order, an array with a number for each entry and point may
+    take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    return rows.expand(xp, _tilted(xp, rows).p)
+    return rows.expand(xp, _drawn(xp, rows).p)
 
 
 def log_partition(
@@ -457,22 +460,25 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     if hasattr(xp, "partition"):
         value, p = xp.partition(rows)
         return value, p, lambda: None
-    law = _tilted(xp, rows)
-    value, fixed = map(xp.detach, subset.partition(xp, rows, law))
+    law = _drawn(xp, rows)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    *found, u = xp.program(subset.partition, *at, law)
+    value, fixed = map(xp.detach, found)
 
     def entropy() -> Any:
         """The derivative by tau; the derivative of that by p is -u."""
-        by_p = {"x": (law.p, lambda: xp.where(law.on, -law.u, 0))}
-        return xp.attach(fixed, by_p)
+        return xp.attach(fixed, {"x": (law.p, lambda: -u)})
 
     by = {"x": (rows.x, lambda: law.p), "tau": (rows.tau, entropy)}
     return xp.attach(value, by), law.p, entropy
 
 
-def _tilted(xp: Adapter, rows: Rows) -> subset.Tilted:
-    found: subset.Tilted = xp.program(
-        subset.tilted, rows.x, rows.whole, rows.part, rows.tau
-    )
+def _drawn(xp: Adapter, rows: Rows) -> subset.Found:
+    """The law of the random subsets of the rows."""
+    at = rows.x, rows.whole, rows.part, rows.tau
+    if hasattr(xp, "subset"):
+        return subset.Found(*xp.subset(*at))
+    found: subset.Found = xp.program(subset.found, *at)
     return found
 
 

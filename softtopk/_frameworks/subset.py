@@ -3,108 +3,317 @@ r"""GradTopK from sums alone: the tilt, and the circle, as in `softtopk.subset`.
 The shift s is the sigmoid's threshold at k - 1/2.  Any s gives the same
 marginals, so that s and the points of the circle are constants to a derivative:
 the marginals, and every derivative of theirs, follow from :math:`\pi=\sigma(x-s)` by
-plain differentiation.  An entry with :math:`\pi\ge1/2` enters the phase as
-:math:`t-\arg(\pi+(1-\pi)e^{it})`; the whole turns are counted in integers.
+plain differentiation.
+
+Of an entry with :math:`\pi\ge1/2` the factor of the phase is taken without its turn,
+:math:`(1-\pi+\pi e^{it})e^{-it}`, and the whole turns are counted in integers.  A
+factor is then :math:`1+e` with :math:`e=r(-c/2\pm i\sin t)`, r the smaller of
+:math:`\pi` and :math:`1-\pi`, and so is a product of them:
+:math:`(1+e)(1+f)=1+(e+f+ef)`, where nothing cancels.  `_GROUP` factors are multiplied
+before one logarithm is taken of them.
+
+The product with the Jacobian is the formula that `softtopk.subset` derives.  It needs
+numbers a point and a row, and reads the scores twice: no array with a number for each
+entry and each point has to be kept from the forward pass.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .._solve.subset import plan
+import numpy as np
+
+from .._rows import Rows, divide
+from .._solve.subset import blocks, plan, settled
 from ..curves import SIGMOID
 from .contract import Adapter
-from .rows import Rows, nan_unless
-from .selection import budget
+from .selection import budget, selected
 
 DEPTH = {8: 27, 4: 13}
 """Pairs of points that a row can need, by the bytes of a float."""
 
+_GROUP = 8
+"""Factors of the characteristic function that share a logarithm."""
 
-class Tilted(NamedTuple):
-    """Marginals, and what the partition function and the entropy are made of."""
+
+class Found(NamedTuple):
+    """Marginals ``(..., n)``, and one number a row.
+
+    The marginals have a derivative; the others are constants.
+    """
 
     p: Any
-    on: Any  # entries that can be selected and need not be
-    u: Any  # (x - s) / tau, 0 where an entry is not on
-    top: Any  # entries above s
+    a: Any  # the shift is a + tau t
+    t: Any
     log_chance: Any  # log P(S = k)
-    s: Any  # s, and s = a + tau t
+
+
+class Tilt(NamedTuple):
+    """Independent entries, each selected with probability `pi`."""
+
+    fits: Any  # rows whose arguments are in range
     inner: Any  # rows of which some entries are to be selected, not all
     special: Any  # p of every other row
-    circle: Any  # pi, v, the weights w and zeta at every point, real and imaginary
+    on: Any  # entries that can be selected and need not be
+    u: Any  # (x - s) / tau, 0 where an entry is not on
+    pi: Any
+    rest: Any  # 1 - pi
+    v: Any  # their product
+    skew: Any  # 2 pi - 1
+    top: Any  # entries above s
+    whole: Any
+    count: Any
+    scale: Any  # tau, 1 where it is out of range
+    a: Any
+    t: Any
 
 
-def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Tilted:
-    """The marginals of rows whose budgets are whole."""
+class Circle(NamedTuple):
+    """The points ``(..., M)`` of each row and their weights."""
+
+    chord: Any  # c = 4 sin^2(t/2)
+    sine: Any
+    far: Any  # sin^2(t/2)
+    half: Any  # cos^2(t/2)
+    real: Any
+    imaginary: Any
+    log_chance: Any  # log P(S = k), (...)
+
+
+def tilted(
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
+) -> Tilt:
+    """The tilt of rows with whole budgets, searched for or `at` a known a and t."""
     k = budget(x, whole, part)
     good = (tau > 0) & (tau < math.inf)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
     fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
-    x = nan_unless(xp, fits, x)
     inner = fits & (k.whole > 0) & (k.rest > 0)
     n = x.shape[-1]
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))
     scale = xp.where(good, tau, 1)
-    fixed = xp.detach(xp.where(inner[..., None], x, 0))
-    half = 0.5 * xp.ones_like(fixed[..., 0])
-    _, *at = xp.select(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
+    if at is None:
+        fixed = xp.detach(xp.where(inner[..., None], x, 0))
+        half = 0.5 * xp.ones_like(fixed[..., 0])
+        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
     a, t = map(xp.detach, at)
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
     pi = xp.where(on, xp.sigmoid(u), 0)
     rest = xp.where(on, xp.sigmoid(-u), 1)
-    v, skew = pi * rest, pi - rest
-    top = on & (u >= 0)
-    fixed_v = xp.detach(v)
-    total = xp.sum(fixed_v, axis=-1)
-    total = xp.where(inner, total, 0.25)
+    zero = xp.zeros_like(x[..., 0])
+    outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + zero, 0), math.nan)
+    special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
+    top, v, skew = on & (u >= 0), pi * rest, pi - rest
+    law = on, u, pi, rest, v, skew, top
+    return Tilt(fits, inner, special, *law, whole, count, scale, a, t)
+
+
+def circled(xp: Adapter, tilt: Tilt) -> Circle:
+    """The points of the circle and their weights."""
+    inner, v, whole = tilt.inner, tilt.v, tilt.whole
+    fixed = xp.detach(v)
     points, used = plan(
-        total,
-        xp.sum(fixed_v * fixed_v, axis=-1),
-        xp.astype(whole, x.dtype),
-        xp.astype(count, x.dtype),
-        float(xp.finfo(x.dtype).eps),
+        xp.where(inner, xp.sum(fixed, axis=-1), 0.25),
+        xp.sum(fixed * fixed, axis=-1),
+        xp.astype(whole, v.dtype),
+        xp.astype(tilt.count, v.dtype),
+        float(xp.finfo(v.dtype).eps),
     )
-    index = xp.arange(1, DEPTH[x.dtype.itemsize] + 1, x)
+    index = xp.arange(1, DEPTH[v.dtype.itemsize] + 1, v)
     live = index <= used[..., None]
     angle = xp.where(live, index, 1) * (math.pi / points[..., None])
-    chosen = xp.sum(top, axis=-1)
-    turns = xp.integers(index, x) * (chosen - whole)[..., None]
-    turns = xp.remainder(turns, xp.integers(points, x)[..., None])
-    phase = 2 * math.pi * xp.astype(turns, x.dtype) / points[..., None]
-    near, far = xp.cos(angle)[..., None], xp.sin(angle)[..., None]
+    turns = xp.integers(index, v) * (xp.sum(tilt.top, axis=-1) - whole)[..., None]
+    turns = xp.remainder(turns, xp.integers(points, v)[..., None])
+    phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
+    near, far = xp.cos(angle), xp.sin(angle)
     sine, chord = 2 * far * near, 4 * far * far
-    side, var = skew[..., None, :], v[..., None, :]
-    d = far * far * side * side + near * near  # 1 - chord v, without cancellation
-    r = xp.where(top, rest, pi)[..., None, :]
-    turn = xp.atan2(r * sine, 1 - 0.5 * chord * r)
-    phase = phase + xp.sum(xp.where(top[..., None, :], -turn, turn), axis=-1)
-    small = chord * var < 0.5
-    size = xp.where(
-        small,
-        xp.log1p(-xp.where(small, chord * var, 0)),
-        xp.log(xp.where(small, xp.ones_like(d), d)),
-    )
-    size = xp.exp(0.5 * xp.sum(size, axis=-1))
-    size = xp.where(live, size, 0)
+    log, turn = _logarithm(xp, tilt, chord, sine)
+    size = xp.where(live, xp.exp(0.5 * log), 0)
+    phase = phase + turn
     real, imaginary = size * xp.cos(phase), size * xp.sin(phase)
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
-    # Re w zeta, zeta = (u c / 2 + i sin t) / d
-    real, imaginary = real[..., None], imaginary[..., None]
-    zeta = 0.5 * chord * side / d, sine / d
-    drift = xp.sum((real * (0.5 * chord) * side - imaginary * sine) / d, axis=-2)
-    p = xp.clip(pi + v * drift, 0, 1)
-    outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + 0 * total, 0), math.nan)
-    special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
-    s = a + xp.detach(scale) * t
-    p = xp.where(inner[..., None], p, special)
-    circle = pi, v, (real, imaginary), zeta
-    return Tilted(p, on, u, top, xp.log(mass / points), s, inner, special, circle)
+    chance = xp.log(mass / points)
+    return Circle(chord, sine, far * far, near * near, real, imaginary, chance)
+
+
+def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
+    """log|phi|^2 and the phase of phi at each point, but for whole turns of entries."""
+    least = xp.where(tilt.top, tilt.rest, tilt.pi)
+    lean = xp.where(tilt.top, -least, least)
+    factors = _groups(xp, least), _groups(xp, lean)
+    side, up = (-0.5 * chord)[..., None], sine[..., None]
+    terms = [
+        (side * r[..., None, :], up * s[..., None, :])
+        for r, s in zip(*factors, strict=True)
+    ]
+    while len(terms) > 1:
+        terms = [
+            (a + c + (a * c - b * d), b + d + (a * d + b * c))
+            for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=True)
+        ]
+    ((e, f),) = terms
+    small = e > -0.25
+    change = xp.where(small, e * (2 + e) + f * f, 0)
+    square = xp.where(small, xp.ones_like(e), (1 + e) * (1 + e) + f * f)
+    log = xp.sum(xp.log1p(change) + xp.log(square), axis=-1)
+    return log, xp.sum(xp.atan2(f, 1 + e), axis=-1)
+
+
+def _groups(xp: Adapter, r: Any) -> list[Any]:
+    """`_GROUP` arrays that hold the entries of each row, with zeros at the end."""
+    short = -r.shape[-1] % _GROUP
+    if short:
+        none = xp.zeros_like(r[..., :1])
+        r = xp.concat([r, *[none] * short], axis=-1)
+    r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
+    return [r[..., i] for i in range(_GROUP)]
+
+
+def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
+    """p, of every row."""
+    p = xp.clip(tilt.pi + _drift(xp, tilt, circle), 0, 1)
+    return xp.where(tilt.inner[..., None], p, tilt.special)
+
+
+def _over_points(
+    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
+) -> Any:
+    """The sum over the points of `term` of arrays of entries and numbers of a point."""
+    if hasattr(xp, "over_points"):
+        return xp.over_points(term, entries, numbers)
+    return xp.sum(_at_all_points(term, entries, numbers), axis=-2)
+
+
+def _over_entries(
+    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
+) -> Any:
+    """The sums over the entries of such terms, for each point."""
+    if hasattr(xp, "over_entries"):
+        return xp.over_entries(term, entries, numbers)
+    terms = _at_all_points(term, entries, numbers)
+    return tuple([xp.sum(v, axis=-1) for v in terms])
+
+
+def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+    """The terms ``(..., M, n)``."""
+    entries = [v[..., None, :] for v in entries]
+    return term(*entries, *(v[..., None] for v in numbers))
+
+
+def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
+    """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
+
+    The divisor d is 1 - c v without cancellation.
+    """
+
+    def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
+        return (a * u - b) / (far * u * u + half)
+
+    a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
+    at = a, b, circle.far, circle.half
+    return tilt.v * _over_points(xp, term, [tilt.skew], at)
+
+
+def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
+    """The marginals of rows whose budgets are whole."""
+    tilt = tilted(xp, x, whole, part, tau)
+    circle = circled(xp, tilt)
+    return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
+
+
+def on_numpy(
+    x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """The fields of `Found`, block by block, and what `pull_on_numpy` needs of them.
+
+    The temperature is one for all rows; None if a row is out of range.
+    """
+    batch, n = x.shape[:-1], x.shape[-1]
+    flat = np.ascontiguousarray(x).reshape(-1, n)
+    k = np.broadcast_to(whole, batch).reshape(-1)
+    finite = np.count_nonzero(flat > -np.inf, axis=-1)
+    fits = 0 < tau < np.inf and bool((flat < np.inf).all() and (part == 0).all())
+    if not (fits and bool(((k >= 0) & (k <= finite)).all())):
+        return None
+    rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
+    p, (a, t, chance) = settled(rows), np.zeros((3, len(flat)), x.dtype)
+    parts = list(blocks(rows, float(tau)))
+    for at, block in parts:
+        p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
+        chance[at] = np.log(block.chance)
+    return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
+
+
+def pull_on_numpy(
+    parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
+) -> tuple[Any, Any]:
+    """`pull` of g, from the blocks of `on_numpy`."""
+    gx = np.zeros(x.shape, x.dtype)
+    rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
+    for at, block in parts:
+        rows[at] = divide(block.product(given[at].T).T, float(tau))
+    with np.errstate(all="ignore"):
+        u = (x - a[..., None]) / tau - t[..., None]
+        moved = np.where(gx != 0, u * gx, 0)
+    return gx, np.asarray(-moved.sum(axis=-1))
+
+
+def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
+    """The change of x / tau, up to a number that is the same in all of a row.
+
+    In a row out of range it is NaN by products, whose transpose is NaN too.
+    """
+    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
+    one = xp.ones_like(tilt.u)
+    off = xp.where(tilt.fits[..., None], 0 * one, math.nan)
+    return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
+
+
+def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
+    """The gradients by x, and by tau for each row, of g times p."""
+    wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
+    gx = product(xp, tilt, circle, g) / wide
+    return gx, -xp.sum(tilt.u * gx, axis=-1)
+
+
+def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
+    """The Jacobian of p by x / tau times g; NaN in a row out of range."""
+    v, u = tilt.v, tilt.skew
+    total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
+    g = xp.where(tilt.on, g, 0)
+    g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
+    chord, sine, far, half, real, imaginary, _ = circle
+
+    def h_and_i(u: Any, vg: Any, far: Any, half: Any) -> Any:
+        weight = vg / (far * u * u + half)
+        return weight * u, weight
+
+    h, i = _over_entries(xp, h_and_i, [u, v * g], (far, half))
+    h, i = 0.5 * chord * h, sine * i
+    h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
+    h, i = real * h - imaginary * i, real * i + imaginary * h
+
+    # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
+    def term(
+        u: Any, vg: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
+    ) -> Any:
+        d = far * u * u + half
+        return (h * u - i - vg * (a - (b + c * u) / d)) / d
+
+    of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
+    at = 0.5 * chord * h, sine * i, *of_squares, far, half
+    out = v * _over_points(xp, term, [u, v * g], at)
+    drift = _drift(xp, tilt, circle)
+    p = xp.clip(tilt.pi + drift, 0, 1)
+    out = out + (p * (1 - p) + drift * drift) * g
+    known = xp.where(tilt.fits, xp.ones_like(total), math.nan)[..., None]
+    return xp.where(tilt.on, out, 0) * known
 
 
 def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Any:
@@ -114,30 +323,39 @@ def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Any:
     :math:`P_{ij}=\sum_l\operatorname{Re}w_lz_iz_j
     =p_i\pi_j+\pi_ip_j-\pi_i\pi_j+v_iv_j\sum_l\operatorname{Re}w_l\zeta_i\zeta_j`.
     """
-    law = tilted(xp, x, whole, part, tau)
-    pi, v, (real, imaginary), (a, b) = law.circle
+    tilt = tilted(xp, x, whole, part, tau)
+    circle = circled(xp, tilt)
+    p, pi, v = marginals(xp, tilt, circle), tilt.pi, tilt.v
+    skew = tilt.skew[..., None, :]
+    d = circle.far[..., None] * skew * skew + circle.half[..., None]
+    a = (0.5 * circle.chord)[..., None] * skew / d
+    b = circle.sine[..., None] / d
+    real, imaginary = circle.real[..., None], circle.imaginary[..., None]
     turned = xp.matrix_transpose(real * a - imaginary * b)
     both = turned @ a - xp.matrix_transpose(real * b + imaginary * a) @ b
     one, other = pi[..., :, None], pi[..., None, :]
-    p, q = law.p[..., :, None], law.p[..., None, :]
-    inner = law.inner[..., None, None]
-    found = p * other + one * q - one * other + v[..., :, None] * v[..., None, :] * both
-    found = xp.where(inner, xp.clip(found, 0, 1), p * q)
+    q, r = p[..., :, None], p[..., None, :]
+    inner = tilt.inner[..., None, None]
+    known = q * other + one * r - one * other + v[..., :, None] * v[..., None, :] * both
+    known = xp.where(inner, xp.clip(known, 0, 1), q * r)
     same = xp.places(x.shape[-1], x)
-    return xp.where(same[:, None] == same, p + 0 * q, found)
+    return xp.where(same[:, None] == same, q + 0 * r, known)
 
 
-def partition(xp: Adapter, rows: Rows, law: Tilted) -> tuple[Any, Any]:
-    """tau log Z_k(x / tau), and its derivative by tau: the entropy."""
-    tau, top = rows.tau, law.top
-    k = budget(rows.x, rows.whole, rows.part)
-    soft = xp.where(law.on, xp.log1p(xp.exp(-abs(law.u))), 0)
+def partition(
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, law: Found
+) -> tuple[Any, Any, Any]:
+    """tau log Z_k(x / tau), its derivative by tau, the entropy, and u of `Tilt`."""
+    tilt = tilted(xp, x, whole, part, tau, (law.a, law.t))
+    top, u, p = tilt.top, tilt.u, law.p
+    k = budget(x, whole, part)
+    soft = xp.where(tilt.on, xp.log1p(xp.exp(-abs(u))), 0)
     soft = xp.sum(soft, axis=-1) + law.log_chance
-    chosen = xp.sum(xp.where(top, rows.x, 0), axis=-1)
-    lack = xp.astype(k.without(xp.sum(top, axis=-1)), rows.x.dtype)
-    value = chosen + lack * law.s + tau * soft
-    flat = xp.sum(xp.where(law.special > 0, rows.x, 0), axis=-1)
-    flat = xp.where(law.special[..., 0] != law.special[..., 0], math.nan, flat)
-    spread = xp.sum(xp.where(top, (1 - law.p) * law.u, -law.p * law.u), axis=-1)
-    entropy = xp.where(law.inner, spread + soft, 0)
-    return xp.where(law.inner, value, flat), entropy
+    chosen = xp.sum(xp.where(top, x, 0), axis=-1)
+    lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
+    value = chosen + lack * (tilt.a + tilt.scale * tilt.t) + tau * soft
+    flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
+    flat = xp.where(tilt.fits, flat, math.nan)
+    spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
+    entropy = xp.where(tilt.inner, spread + soft, 0)
+    return xp.where(tilt.inner, value, flat), entropy, u

@@ -13,7 +13,7 @@ from .._namespace import register
 from .._solve.schemes import scheme_of
 from . import balance as _balance
 from . import costs as _costs
-from . import selection
+from . import selection, subset
 from . import torch_internals as internals
 from .contract import Adapter
 from .rows import verify
@@ -332,6 +332,39 @@ class _Torch:
         return _EagerSpend.apply(call, x, whole, part, c, tau)
 
     @staticmethod
+    def over_points(term: Any, entries: Any, numbers: Any) -> Any:
+        """Point by point; a compiler stores no array of points and entries."""
+        if torch.compiler.is_compiling():
+            entries = [v[..., None, :] for v in entries]
+            return term(*entries, *(v[..., None] for v in numbers)).sum(-2)
+        total = torch.zeros_like(entries[0])
+        for column in zip(*(v.unbind(-1) for v in numbers), strict=True):
+            total = total + term(*entries, *(v[..., None] for v in column))
+        return total
+
+    @staticmethod
+    def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
+        """The sums over the entries at each point; likewise without such an array."""
+        if torch.compiler.is_compiling():
+            entries = [v[..., None, :] for v in entries]
+            terms = term(*entries, *(v[..., None] for v in numbers))
+            return tuple(v.sum(-1) for v in terms)
+        sums = [
+            [_Torch.sum(v) for v in term(*entries, *(w[..., None] for w in column))]
+            for column in zip(*(v.unbind(-1) for v in numbers), strict=True)
+        ]
+        return tuple(torch.stack(v, dim=-1) for v in zip(*sums, strict=True))
+
+    @staticmethod
+    def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return _Subset.apply(x, whole, part, tau)
+        if not tau.ndim and _Torch.is_quick(x, curves.SIGMOID, None):
+            return _QuickSubset.apply(x, whole, part, tau)
+        _one_forward_mode()
+        return _EagerSubset.apply(x, whole, part, tau)
+
+    @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if _is_divided(x):
             raise NotImplementedError(
@@ -516,6 +549,95 @@ class _QuickSelect(Function):
         return None, _followed(gx, at[0]), None, gk, gtau
 
     jvp = _EagerSelect.jvp
+
+
+class _Subset(Function):
+    """x, k, tau to the law of random subsets: p, and constants."""
+
+    @staticmethod
+    def forward(x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, ...]:
+        return tuple(subset.found(ADAPTER, x, whole, part, tau))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(*inputs, *output[1:3])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, *_: Any) -> tuple[Any, ...]:
+        return _subset_pull(ctx.saved_tensors, g)
+
+    @staticmethod
+    def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = _batched(info, places, given)
+        kind = _Subset if torch.compiler.is_compiling() else _EagerSubset
+        return kind.apply(x, *_as_rows_of(x[..., 0], rest)), (0, 0, 0, 0)
+
+
+def _subset_pull(at: Any, g: Any) -> tuple[Any, ...]:
+    """The gradients of `_Subset`, which may be differentiated again."""
+    x, whole, part, tau, *shift = at
+    tilt = subset.tilted(ADAPTER, x, whole, part, tau, shift)
+    gx, gtau = subset.pull(ADAPTER, tilt, subset.circled(ADAPTER, tilt), g)
+    return gx, None, None, gtau if tau.ndim else gtau.sum()
+
+
+class _EagerSubset(_Subset):
+    """Also in forward mode."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _Subset.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*inputs, *output[1:3])
+
+    @staticmethod
+    def jvp(ctx: Any, *moves: Any) -> Any:
+        x, whole, part, tau, *shift = ctx.saved_tensors
+        tilt = subset.tilted(ADAPTER, x, whole, part, tau, shift)
+        dx, dtau = (
+            torch.zeros_like(v) if move is None else move
+            for v, move in ((x, moves[0]), (tau, moves[3]))
+        )
+        change = subset.scaled(ADAPTER, tilt, dx, dtau)
+        circle = subset.circled(ADAPTER, tilt)
+        return subset.product(ADAPTER, tilt, circle, change), None, None, None
+
+
+class _QuickSubset(Function):
+    """Tensors on the CPU that nothing traces or maps, block by block on NumPy."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        given = x, whole, part, tau
+        law = subset.on_numpy(*(v.numpy(force=True) for v in given))
+        if law is None:  # a row is out of range
+            ctx.blocks, found = None, subset.found(ADAPTER, *given)
+        else:
+            values, ctx.blocks = law
+            found = subset.Found(*map(torch.from_numpy, values))
+        if not any(ctx.needs_input_grad) and not internals.in_dual_level():
+            ctx.blocks = None
+        ctx.mark_non_differentiable(*found[1:])
+        ctx.set_materialize_grads(False)
+        at = *given, *found[1:3]
+        ctx.save_for_backward(*at)
+        ctx.save_for_forward(*at)
+        return tuple(found)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, *_: Any) -> tuple[Any, ...]:
+        at, blocks = ctx.saved_tensors, ctx.blocks
+        if g is None:
+            return None, None, None, None
+        if blocks is None or not _is_last(g):
+            return _subset_pull(at, g)
+        found = subset.pull_on_numpy(
+            blocks, *(v.numpy(force=True) for v in (at[0], at[3], *at[4:], g))
+        )
+        gx, gtau = map(torch.from_numpy, found)
+        return gx, None, None, gtau if at[3].ndim else gtau.sum()
+
+    jvp = _EagerSubset.jvp
 
 
 class _QuickSimplex(Function):

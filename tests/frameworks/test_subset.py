@@ -1,0 +1,96 @@
+"""The gradient of GradTopK keeps little, and is the same by every route."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+import softtopk as stk
+import softtopk.jax as stk_jax
+import softtopk.torch as stk_torch
+from softtopk._frameworks.torch import ADAPTER
+
+RNG = np.random.default_rng(0)
+X, G = RNG.standard_normal((2, 64, 40))
+
+
+def test_eager_torch_keeps_a_few_arrays_of_the_size_of_the_scores():
+    kept = []
+
+    def pack(v):
+        kept.append(v.nbytes)
+        return v
+
+    x = torch.tensor(X, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda v: v):
+        p = stk_torch.grad_topk(x, 5)
+    assert sum(kept) < 2 * x.nbytes
+    (gx,) = torch.autograd.grad(p, x, torch.tensor(G))
+    exact = stk.linearize(stk.grad_topk, X, 5).vjp(G)
+    np.testing.assert_allclose(gx.numpy(), exact, 0, 1e-14)
+
+
+def test_compiled_jax_stores_no_array_of_points_and_entries_for_the_gradient():
+    x = X.astype(np.float32)
+
+    def loss(x):
+        return (stk_jax.grad_topk(x, 5) * G.astype(np.float32)).sum()
+
+    program = jax.jit(jax.grad(loss)).lower(x).compile()
+    # Differentiated operation by operation it took 240 times the scores.
+    assert program.memory_analysis().temp_size_in_bytes < 40 * x.nbytes
+
+
+@pytest.mark.parametrize("tau", [0.7, np.linspace(0.3, 2, 8)])
+def test_every_route_has_the_same_gradients(tau, monkeypatch):
+    x, g = X[:8].copy(), G[:8]
+    x[0, 3:] = -np.inf  # nothing left to choose: k takes all
+    x[1, 5] = -np.inf
+    k = np.array([3, 2, 5, 1, 39, 20, 0, 40])
+    at = (
+        torch.tensor(x, requires_grad=True),
+        torch.tensor(np.asarray(tau), requires_grad=True),
+    )
+
+    def gradients():
+        p = stk_torch.grad_topk(at[0], torch.tensor(k), temperature=at[1])
+        return p, *torch.autograd.grad(p, at, torch.tensor(g))
+
+    quick = gradients()
+    monkeypatch.setattr(ADAPTER, "is_quick", staticmethod(lambda *_: False))
+    slow = gradients()
+    for a, b in zip(quick, slow, strict=True):
+        np.testing.assert_allclose(a.detach(), b.detach(), 1e-12, 1e-14)
+    exact = np.stack(
+        [
+            stk.linearize(stk.grad_topk, *at[:2], temperature=float(at[2])).vjp(at[3])
+            for at in zip(x, k, np.broadcast_to(tau, 8), g, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(quick[1].numpy(), exact, 0, 1e-13)
+    h = 1e-6
+    moved = [
+        np.stack(
+            [
+                stk.grad_topk(*at[:2], temperature=float(at[2]) + s * h)
+                for at in zip(x, k, np.broadcast_to(tau, 8), strict=True)
+            ]
+        )
+        for s in (1, -1)
+    ]
+    rows = ((moved[0] - moved[1]) / (2 * h) * g).sum(-1)
+    by_tau = rows if np.ndim(tau) else rows.sum()
+    np.testing.assert_allclose(quick[2].numpy(), by_tau, 1e-5, 1e-7)
+    np.testing.assert_allclose(
+        jax.grad(lambda t: (stk_jax.grad_topk(x, k, temperature=t) * g).sum())(tau),
+        by_tau,
+        1e-5,
+        1e-7,
+    )
+
+
+def test_a_row_that_nobody_looks_at_has_a_gradient_that_is_nan():
+    x = torch.tensor(X[:3], requires_grad=True)
+    p = stk_torch.grad_topk(x, torch.tensor([2, 41, 3]), check=False)
+    (gx,) = torch.autograd.grad(p.sum(), x)
+    assert torch.isnan(gx).all(-1).tolist() == [False, True, False]
