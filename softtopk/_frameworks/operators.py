@@ -375,8 +375,8 @@ def pair_marginals(
         With the marginals on the diagonal; the batch comes first.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    given = rows.x, rows.whole, rows.part, rows.tau
-    return xp.astype(xp.program(subset.pairs, *given), rows.dtype)
+    law, given = _drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
+    return xp.astype(xp.program(subset.pairs, *given, law.a, law.t), rows.dtype)
 
 
 def _selected(

@@ -316,14 +316,14 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     return xp.where(tilt.on, out, 0) * known
 
 
-def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Any:
-    r"""The probabilities of every pair of entries, (..., n, n).
+def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:
+    r"""The probabilities of every pair of entries, (..., n, n), at a known shift.
 
     With the points :math:`z_i=\pi_i+v_i\zeta_i` of the circle and their weights w,
     :math:`P_{ij}=\sum_l\operatorname{Re}w_lz_iz_j
     =p_i\pi_j+\pi_ip_j-\pi_i\pi_j+v_iv_j\sum_l\operatorname{Re}w_l\zeta_i\zeta_j`.
     """
-    tilt = tilted(xp, x, whole, part, tau)
+    tilt = tilted(xp, x, whole, part, tau, (a, t))
     circle = circled(xp, tilt)
     p, pi, v = marginals(xp, tilt, circle), tilt.pi, tilt.v
     skew = tilt.skew[..., None, :]
