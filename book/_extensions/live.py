@@ -94,6 +94,8 @@ def _place(app: Sphinx, error: Exception | None) -> None:
         script(name, base64.b64encode(data).decode()) for name, data in files.items()
     ]
     (target / "book.0.js").write_text("".join(made), encoding="utf8")
+    # A worker that pages share has the address of a file.
+    (target / "worker.js").write_bytes(files["worker.js"])
     sizes = {path.name: path.stat().st_size for path in sorted(target.glob("*.*.js"))}
     index = f"softtopkLive.index({json.dumps(sizes)});\n"
     (target / "index.js").write_text(index, encoding="utf8")

@@ -1,11 +1,16 @@
-// The interpreter, away from the page: the page stays alive while a cell runs, and to
-// stop a cell is to end this worker. It asks no server: what Pyodide wants to fetch is
-// among the files that the page has handed over.
+// The interpreter, away from the page: the page stays alive while a cell runs. It asks no
+// server: what Pyodide wants to fetch is among the files that the page has handed over.
+//
+// It is a worker of one page, which ends it to stop a cell, or one that the pages of a tab
+// share: then the page that came last has it, with names of its own.
 "use strict";
 
 let files;
+let begin; // gives a page its shell
 let shell;
+let page; // where the answers go
 let output = () => {};
+let paper = ""; // an address that can be read as long as nobody stops the cell
 
 function opened(name) {
   const kept = files.get(name);
@@ -36,7 +41,28 @@ async function module(name) {
 }
 
 // The stages of the start, with the part of its time that has passed before each.
-const stage = (words, part) => postMessage({ kind: "stage", words, part });
+const stage = (words, part) => page.postMessage({ kind: "stage", words, part });
+
+// No page can end a shared worker, and no message arrives while Python runs. Python asks
+// now and then whether an interrupt has come: the answer is 2 when its page has withdrawn
+// the address, or has gone.
+let asked = 0;
+const interrupt = {
+  get 0() {
+    const now = performance.now();
+    if (now - asked < 200) return 0;
+    asked = now;
+    const request = new XMLHttpRequest();
+    request.open("GET", paper, false);
+    try {
+      request.send();
+      return 0;
+    } catch {
+      return 2;
+    }
+  },
+  set 0(value) {},
+};
 
 async function start() {
   stage("Starting Python: compiling the interpreter", 0.05);
@@ -64,25 +90,42 @@ async function start() {
   python.FS.writeFile("/benchmarks/peers.json", await response("peers.json").text());
   python.unpackArchive(await response("softtopk.whl").arrayBuffer(), "wheel");
   python.globals.set("emit", (value) => output(value));
-  shell = python.runPython(`
+  begin = python.runPython(`
 import sys
 sys.path.insert(0, "/home/pyodide")
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import sympy, softtopk, cells
 from js import Object
 from pyodide.ffi import to_js
-shell = cells.Shell(lambda value: emit(to_js(value, dict_converter=Object.fromEntries)))
-plt.show = lambda *args, **kwargs: shell.figures()
-shell
+
+settings = dict(mpl.rcParams)
+
+def begin():
+    plt.close("all")
+    mpl.rcParams.update(settings)
+    emits = lambda value: emit(to_js(value, dict_converter=Object.fromEntries))
+    shell = cells.Shell(emits)
+    plt.show = lambda *args, **kwargs: shell.figures()
+    return shell
+
+begin
 `);
+  if (self.onconnect) python.setInterruptBuffer(interrupt);
 }
 
 const tasks = {
+  // Without files: whether Python has been started, for another page.
   start: async (message) => {
-    files = message.files;
-    await start();
-    return {};
+    if (!begin && !message.files) return { ready: false };
+    if (!begin) {
+      files = message.files;
+      await start();
+    }
+    shell = begin();
+    return { ready: true };
   },
+  end: () => self.close(),
   run: ({ source, number, above }) => ({ good: shell.run(source, number, above) }),
   // The cells of a solution, with what a reader's answer defines in place of theirs.
   check: ({ sources, answer, number, above }) => {
@@ -91,12 +134,24 @@ const tasks = {
   },
 };
 
-self.onmessage = async ({ data: message }) => {
-  const { id } = message;
-  output = (value) => postMessage({ kind: "output", id, output: value });
-  try {
-    postMessage({ kind: "done", id, ...(await tasks[message.task](message)) });
-  } catch (error) {
-    postMessage({ kind: "failed", id, reason: String(error) });
+async function answer(message, from) {
+  const { id, task } = message;
+  if (task === "start") {
+    if (page && page !== from) page.postMessage({ kind: "lost" });
+    page = from;
+    paper = message.paper;
   }
+  output = (value) => from.postMessage({ kind: "output", id, output: value });
+  try {
+    from.postMessage({ kind: "done", id, ...(await tasks[task](message)) });
+  } catch (error) {
+    from.postMessage({ kind: "failed", id, reason: String(error) });
+  }
+}
+
+let last = Promise.resolve();
+const listen = (from) => {
+  from.onmessage = ({ data }) => (last = last.then(() => answer(data, from)));
 };
+if ("onconnect" in self) self.onconnect = ({ ports: [port] }) => listen(port);
+else listen(self);

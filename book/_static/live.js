@@ -69,8 +69,29 @@
 
   // --- The interpreter ---
 
-  let worker = null;
+  let worker = null; // or the port of a shared one
+  let paper = null; // for a shared one: an address to withdraw
   let calls = new Map();
+
+  // A worker that the pages of one tab share outlives a change of page, in Chromium (from
+  // 148) and in Firefox; the name says which tab. A page in a folder may make none, and
+  // some browsers have none: there each page has a worker of its own. A shared one needs
+  // an address that it can read until the page withdraws it, to stop a cell.
+  const NAME = "softtopk-python";
+  const memory = (() => {
+    try {
+      return sessionStorage;
+    } catch {
+      return null; // the reader's settings forbid it
+    }
+  })();
+  function shared() {
+    if (!memory || !location.protocol.startsWith("http") || !window.SharedWorker)
+      return null;
+    memory[NAME] ??= crypto.getRandomValues(new Uint32Array(1))[0];
+    const options = { name: memory[NAME], extendedLifetime: true };
+    return new SharedWorker(new URL("worker.js", home), options);
+  }
 
   function ask(task, given, show) {
     const id = crypto.getRandomValues(new Uint32Array(1))[0];
@@ -82,7 +103,9 @@
 
   function hear({ data }) {
     if (data.kind === "stage") return panel.say(data.words, data.part);
+    if (data.kind === "lost") return forget(); // another page has it now
     const call = calls.get(data.id);
+    if (!call) return; // it has been stopped
     if (data.kind === "output") return call.show(data.output);
     calls.delete(data.id);
     return data.kind === "done" ? call.resolve(data) : call.reject(new Error(data.reason));
@@ -93,27 +116,63 @@
       throw new Error("this browser has no WebAssembly, which Python needs");
     if (worker) return;
     const now = round;
+    panel.say("Starting Python", 0);
+    const common = shared();
+    if (common) {
+      paper = URL.createObjectURL(new Blob());
+      const { ready } = await first(common, common.port, { paper });
+      if (ready) return;
+    }
     const files = await allFiles();
     if (now !== round) throw new Stopped();
     panel.say("Starting Python", 0);
+    if (common) {
+      await first(common, common.port, { paper, files });
+      return;
+    }
     const code = await files.get("worker.js").text();
     const address = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
-    worker = new Worker(address);
+    const alone = new Worker(address);
+    await first(alone, alone, { files });
+  }
+
+  // What a worker says to "start"; it may not even come so far.
+  async function first(made, port, given) {
+    worker = port;
     worker.onmessage = hear;
     const broken = new Promise((_, reject) => {
-      worker.onerror = (event) => reject(new Error(event.message || "no worker"));
+      made.onerror = (event) => reject(new Error(event.message || "no worker"));
     });
     try {
-      await Promise.race([ask("start", { files }), broken]);
+      return await Promise.race([ask("start", given), broken]);
     } catch (error) {
       end();
       throw error;
     }
   }
 
+  // A page that is left may be kept, with its address: what runs there would go on.
+  addEventListener("pagehide", () => {
+    if (!paper || !calls.size) return;
+    round += 1;
+    URL.revokeObjectURL(paper);
+    forget();
+    panel.say(STOPPED, null);
+  });
+
   function end() {
-    worker?.terminate();
-    worker = null;
+    worker?.terminate?.();
+    if (paper) {
+      URL.revokeObjectURL(paper); // it interrupts what runs
+      worker?.postMessage({ task: "end" });
+      delete memory[NAME];
+    }
+    forget();
+  }
+
+  function forget() {
+    if (worker) worker.onmessage = null;
+    worker = paper = null;
     const open = calls;
     calls = new Map();
     for (const { reject } of open.values()) reject(new Stopped());
@@ -530,5 +589,7 @@
   const offer = button("Run all", "Run all cells of this page", everything);
   row.append(offer);
   live.cells = cells; // for the tests
+  // The interpreter of the page before ends when no page holds it.
+  if (memory?.[NAME]) live.held = shared();
   document.documentElement.classList.add("live");
 })();
