@@ -107,7 +107,7 @@ TYPES = {
     "k": "Numbers",
     "columns": "Numbers | None",
     "temperature": "Numbers",
-    "alpha": "float",
+    "alpha": "Numbers",
     "margin": "float",
     "axis": "Axis",
     "axes": "tuple[int, int]",

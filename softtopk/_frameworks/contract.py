@@ -23,8 +23,8 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "either", "over_entries", "over_points", "partition", "priced"),
-    *("rows", "simplex", "subset", "traced", "words"),
+    *("after", "constant", "either", "over_entries", "over_points", "partition"),
+    *("priced", "rows", "simplex", "subset", "traced", "words"),
 )
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
@@ -246,6 +246,12 @@ class Adapter(Protocol):
 
     def over_entries(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
         """The sums ``(..., M)`` over the entries of the arrays that `term` returns."""
+
+    def constant(self, f: Callable[..., Any], *args: Any) -> Any:
+        """`program` of a search: one number a row, without a derivative.
+
+        The arrays are rows and numbers a row of the same batch.
+        """
 
     def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
         """The fields of `subset.Found`, whose p has the derivative of `subset.push`.

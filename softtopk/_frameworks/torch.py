@@ -297,6 +297,13 @@ class _Torch:
         return f(_Torch, *args)
 
     @staticmethod
+    def constant(f: Any, *args: Any) -> Any:
+        """A search; vmap follows no loop that looks at values."""
+        if internals.transformed() and not torch.compiler.is_compiling():
+            return _Constant.apply(f, *args)
+        return f(_Torch, *args)
+
+    @staticmethod
     def select(
         curve: curves.Curve,
         x: Any,
@@ -431,6 +438,26 @@ def _one_forward_mode() -> None:
             "forward mode inside forward mode is not supported by PyTorch's custom "
             "functions: use reverse mode inside (torch.func.hessian does)"
         )
+
+
+class _Constant(Function):
+    """A number a row that has no derivative."""
+
+    @staticmethod
+    def forward(f: Any, *args: Any) -> Any:
+        return f(_Torch, *args)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Any, ...]:
+        return (None,) * len(ctx.needs_input_grad)
+
+    @staticmethod
+    def vmap(info: Any, places: Any, f: Any, *given: Any) -> tuple[Any, Any]:
+        return _Constant.apply(f, *_batched(info, places[1:], given)), 0
 
 
 class _Select(Function):

@@ -10,16 +10,16 @@ from . import operators, simplex
 from .torch import ADAPTER, PLAIN
 from .words import one_of
 
-_TENSORS = ("k", "temperature")
+_TENSORS = ("k", "temperature", "alpha")
 """Settings that may be tensors: those are saved, and moved with the module."""
 
 
 class _Module(torch.nn.Module):
     """An operator with its settings, which are attributes that can be assigned to.
 
-    A tensor given as `k` or `temperature` is a buffer, and a Parameter a parameter.  A
-    number that is assigned to a buffer fills it, so that the module keeps the entries
-    of its `state_dict`.
+    A tensor given as `k`, `temperature` or `alpha` is a buffer, and a Parameter a
+    parameter.  A number that is assigned to a buffer fills it, so that the module keeps
+    the entries of its `state_dict`.
     """
 
     operator: Any = None
@@ -135,7 +135,5 @@ class Entmax(_Module):
 
     operator = simplex.entmax
 
-    def __init__(
-        self, alpha: float = 1.5, temperature: Any = 1.0, dim: Any = -1
-    ) -> None:
+    def __init__(self, alpha: Any = 1.5, temperature: Any = 1.0, dim: Any = -1) -> None:
         super().__init__(alpha=alpha, temperature=temperature, dim=dim)

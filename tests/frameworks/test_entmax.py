@@ -1,0 +1,157 @@
+"""Entmax of an order that is an array: against 50 digits, and its derivatives."""
+
+import numpy as np
+import pytest
+import torch
+from mpmath import mp, mpf
+
+import softtopk as stk
+import softtopk.torch as stk_torch
+
+ORDERS = [1.0, 1 + 1e-9, 1.1, 1.5, 2.0, 2.7]
+X = np.array([1.7, 0.4, -0.3, 1.2, -2.0, 0.9])
+G = np.cos(np.arange(6.0))
+
+
+def shares(x, alpha):
+    """The shares in 50 digits, by bisection."""
+    b = mpf(alpha) - 1
+
+    def curve(t):
+        if b == 0:
+            return mp.exp(t)
+        return (1 + b * t) ** (1 / b) if 1 + b * t > 0 else mpf(0)
+
+    x = [mpf(float(v)) for v in x]
+    low, high = max(x), max(x) + 40
+    for _ in range(220):
+        middle = (low + high) / 2
+        if sum(curve(v - middle) for v in x) > 1:
+            low = middle
+        else:
+            high = middle
+    return [curve(v - low) for v in x]
+
+
+def slope(f, alpha):
+    """The derivative in 50 digits; at alpha = 1 that from above."""
+    h = mpf(10) ** -12
+    if alpha == 1:
+        return (-3 * f(mpf(1)) + 4 * f(1 + h) - f(1 + 2 * h)) / (2 * h)
+    return (f(mpf(alpha) + h) - f(mpf(alpha) - h)) / (2 * h)
+
+
+@pytest.mark.parametrize("alpha", ORDERS)
+def test_shares_and_the_derivative_by_alpha_are_those_of_fifty_digits(lib, alpha):
+    with mp.workdps(50):
+        exact = np.array(shares(X, alpha), float)
+        by_alpha = slope(
+            lambda a: mp.fdot(map(mpf, map(float, G)), shares(X, a)), alpha
+        )
+
+    def total(a):
+        return (lib.ops.entmax(lib.array(X), a) * lib.array(G)).sum()
+
+    at = lib.array(alpha)
+    assert abs(lib.numpy(lib.ops.entmax(lib.array(X), at)) - exact).max() < 1e-15
+    found = float(lib.gradient(total)(at))
+    assert found == pytest.approx(float(by_alpha), abs=2e-14)
+
+
+@pytest.mark.parametrize("alpha", ORDERS)
+def test_the_loss_has_the_derivative_by_alpha_of_fifty_digits(lib, alpha):
+    def value(a):
+        p, b = shares(X, a), mpf(a) - 1
+        power = [v * (mp.log(v) if b == 0 else (v**b - 1) / b) for v in p if v > 0]
+        gain = sum(v * mpf(float(x)) for v, x in zip(p, X, strict=True))
+        return gain - sum(power) / (1 + b) - mpf(float(X[1]))
+
+    with mp.workdps(50):
+        exact, by_alpha = float(value(mpf(alpha))), float(slope(value, alpha))
+
+    def loss(a):
+        return lib.ops.entmax_loss(lib.array(X), lib.array(1), a)
+
+    assert float(loss(lib.array(alpha))) == pytest.approx(exact, abs=1e-15)
+    found = float(lib.gradient(loss)(lib.array(alpha)))
+    assert found == pytest.approx(by_alpha, abs=2e-14)
+
+
+def test_an_order_for_each_row_is_numpys(lib):
+    x = np.stack([X] * len(ORDERS)) + np.sin(np.arange(36.0).reshape(6, 6))
+    x[0, 2] = -np.inf
+    p = lib.ops.entmax(lib.array(x), lib.array(ORDERS), temperature=0.7)
+    assert abs(lib.numpy(p) - stk.entmax(x, ORDERS, temperature=0.7)).max() < 1e-14
+    found = lib.ops.entmax(lib.array(x), ORDERS, temperature=0.7)
+    assert abs(lib.numpy(found - p)).max() < 1e-15
+    target = np.arange(6)
+    found = lib.ops.entmax_loss(lib.array(x), lib.array(target), lib.array(ORDERS))
+    exact = [
+        stk.losses.entmax_loss(row, t, a)
+        for row, t, a in zip(x, target, ORDERS, strict=True)
+    ]
+    assert abs(lib.numpy(found) - exact).max() < 4e-15
+
+
+def test_orders_are_mapped(lib):
+    x, alpha = lib.array(np.stack([X, X[::-1]])), lib.array([1.2, 1.6])
+
+    def slopes(x, alpha):
+        return lib.gradient(lambda a: (lib.ops.entmax(x, a) * lib.array(G)).sum())(
+            alpha
+        )
+
+    found = lib.numpy(lib.vmap(slopes)(x, alpha))
+    exact = [float(slopes(x[i], alpha[i])) for i in range(2)]
+    assert found == pytest.approx(exact, abs=1e-14)
+
+
+@pytest.mark.parametrize("f", [stk_torch.entmax, stk_torch.entmax_loss])
+def test_orders_pass_pytorchs_checks_of_gradients(f):
+    x = torch.tensor(np.stack([X] * 3), requires_grad=True)
+    target = (torch.tensor([1, 0, 3]),) if f is stk_torch.entmax_loss else ()
+    for a in ([1.1, 1.5, 2.2], 1.3):
+        alpha = torch.tensor(a, dtype=torch.float64, requires_grad=True)
+
+        def g(x, alpha):
+            return f(x, *target, alpha)
+
+        assert torch.autograd.gradcheck(g, (x, alpha))
+        assert torch.autograd.gradcheck(g, (x, alpha), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(g, (x, alpha))
+
+
+@pytest.mark.parametrize("name", ["entmax", "entmax_loss"])
+def test_an_order_out_of_range_is_refused_in_numpys_words(lib, name):
+    target = (lib.array(0),) if name == "entmax_loss" else ()
+    for bad in (0.5, np.nan, np.inf):
+        with pytest.raises(
+            ValueError, match="alpha must be finite and at least 1, got"
+        ):
+            getattr(lib.ops, name)(lib.array(X), *target, lib.array(bad))
+    with pytest.raises(ValueError, match=r"alpha must broadcast to shape \(\), got"):
+        getattr(lib.ops, name)(lib.array(X), *target, lib.array([1.5, 2.0]))
+    x = lib.array(np.stack([X, X]))
+    target = (lib.array([0, 1]),) if target else ()
+    found = getattr(lib.ops, name)(x, *target, lib.array([0.5, 1.5]), check=False)
+    assert np.isnan(lib.numpy(found)).reshape(2, -1).all(-1).tolist() == [True, False]
+
+
+def test_the_order_of_a_module_is_trained():
+    layer = stk_torch.Entmax(torch.nn.Parameter(torch.tensor(1.5)))
+    (layer(torch.tensor(X, dtype=torch.float32)) ** 2).sum().backward()
+    assert layer.alpha.grad > 0
+    assert "alpha" in stk_torch.Entmax(torch.tensor(1.5)).state_dict()
+
+
+def test_orders_compile():
+    program = torch.compile(stk_torch.entmax, backend="aot_eager", fullgraph=True)
+    x, alpha = torch.tensor(np.stack([X] * 2)), torch.tensor([1.2, 2.0])
+    alpha.requires_grad_()
+    p = program(x, alpha)
+    np.testing.assert_allclose(
+        p.detach(), stk_torch.entmax(x, alpha).detach(), 0, 1e-14
+    )
+    (found,) = torch.autograd.grad((p * torch.tensor(G)).sum(), alpha)
+    q = (stk_torch.entmax(x, alpha) * torch.tensor(G)).sum()
+    assert torch.allclose(found, torch.autograd.grad(q, alpha)[0])
