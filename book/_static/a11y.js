@@ -21,6 +21,22 @@ for (const summary of all("details.hide > summary[aria-label]")) {
   summary.removeAttribute("aria-label");
 }
 
+// The button for light and dark loses the focus when it is pressed, and its name does not
+// say what is chosen.
+for (const button of all(".theme-switch-button")) {
+  const named = () => {
+    const { mode } = document.documentElement.dataset;
+    button.setAttribute("aria-label", `Colour mode: ${mode || "auto"}`);
+  };
+  addEventListener("load", named);
+  button.addEventListener("click", (event) => {
+    setTimeout(() => {
+      named();
+      if (event.detail === 0) button.focus(); // pressed by a key
+    });
+  });
+}
+
 // The list of pages stands before the text of every page. It is one stop of the Tab key,
 // at the current page; the arrow keys move in it, as in a menu.
 const contents = document.querySelector("nav.bd-docs-nav");
@@ -66,10 +82,12 @@ function watchAll() {
 addEventListener("live-output", watchAll); // a cell has run in the page
 addEventListener("load", () => {
   // The links that name a heading's address, and the buttons that copy code, would be a
-  // third of a page's stops. Who uses the keyboard selects the text instead.
-  for (const extra of all(".bd-article :is(a.headerlink, button.copybtn)")) {
-    extra.tabIndex = -1;
-  }
+  // third of a chapter's stops. Where there are few blocks of code, as on a page that is
+  // there to copy from, the buttons stay.
+  const copies = all(".bd-article button.copybtn");
+  const extra = all(".bd-article a.headerlink");
+  if (copies.length > 16) extra.push(...copies);
+  for (const stop of extra) stop.tabIndex = -1;
   watchAll();
   window.MathJax?.startup?.promise?.then(watchAll);
   // A font that arrives late changes how wide a text is, but not the size of its box.

@@ -429,7 +429,9 @@
         const verdict = good ? "The check passes" : "The check fails";
         const words = used.length
           ? `${verdict} with your ${used.join(", ")}.`
-          : `${verdict}, but your cell gives none of the names that it asks for, so this says nothing of your answer. It asks for: ${names.join(", ")}.`;
+          : names.length
+            ? `${verdict}, but your cell gives none of the names that it asks for, so this says nothing of your answer. It asks for: ${names.join(", ")}.`
+            : `${verdict}. It belongs to the solution of the book and uses nothing of your cell: compare your argument with the solution.`;
         this.outputs.show({ output_type: "stream", name: "verdict", text: words });
         panel.say(words, null);
       });
