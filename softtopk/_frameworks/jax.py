@@ -17,6 +17,8 @@ from . import selection, subset
 from .contract import Adapter
 from .rows import verify
 
+# Before 0.10, JAX fails to transpose a loop whose body is calculated again.
+_LOOPS = jax.__version_info__ >= (0, 10)
 _MANY = 1 << 14
 """Entries from which on it pays to look whether any is -inf."""
 
@@ -265,6 +267,9 @@ class _Jax:
         So that no derivative stores them either, it calculates the terms again.
         """
 
+        if not _LOOPS:
+            return _spread(term, entries, numbers).sum(-2)
+
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def step(total: Any, column: Any) -> Any:
             return total + term(*entries, *column), None
@@ -273,6 +278,9 @@ class _Jax:
 
     @staticmethod
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
+        if not _LOOPS:
+            return tuple(v.sum(-1) for v in _spread(term, entries, numbers))
+
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def sums(column: Any) -> Any:
             return tuple(v.sum(-1) for v in term(*entries, *column))
@@ -319,6 +327,12 @@ def _select_rule(
     dx, _, dk, dtau = tangents
     dp, dt = selection.push(curve, (x, a, t, tau), plain, dx, dk, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
+
+
+def _spread(term: Any, entries: Any, numbers: Any) -> Any:
+    """Terms of all points and entries at once, ``(..., M, n)``."""
+    entries = [v[..., None, :] for v in entries]
+    return term(*entries, *(v[..., None] for v in numbers))
 
 
 def _columns(numbers: Any) -> Any:
