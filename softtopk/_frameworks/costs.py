@@ -189,7 +189,7 @@ def _fits(xp: Any, on: Any, whole: Any, part: Any, c: Any) -> tuple[Any, Any, An
     fits = xp.all(priced | ~on, axis=-1)
     c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
     parts = [xp.sum(v, axis=-1) for v in exact.summable(c)]
-    left = exact.total([whole, -parts[0], part, -parts[1], -parts[2]])
+    left = costs.left(whole, part, parts)
     most = c.shape[-1] * xp.finfo(c.dtype).eps * parts[0]
     fits = fits & (whole >= 0) & (left <= most) & (parts[0] < math.inf)
     return fits, c, left
@@ -340,26 +340,24 @@ def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
         density = xp.where(on, x / xp.where(on, xp.detach(c), 1), -math.inf)
     parts = exact.summable(c)
 
-    def left(taken: list[Any], whole: Any, part: Any) -> Any:
-        return exact.total([whole, -taken[0], part, -taken[1], -taken[2]])
-
     order = xp.leading(density, n)
     sums = [xp.accumulate(xp.take(v, order)) for v in parts]
-    rest = left(sums, whole[..., None], part[..., None])
+    rest = costs.left(whole[..., None], part[..., None], sums)
     place = xp.clip(xp.sum(rest > 0, axis=-1), None, n - 1)
     pivot = xp.ordered(density, place + 1)[..., None]
     above, tied = density > pivot, (density == pivot) & on
     taken = [xp.sum(xp.where(above, v, 0), axis=-1) for v in parts]
     if share_ties:
         cost = xp.sum(xp.where(tied, c, 0), axis=-1)
-        share = left(taken, whole, part) / xp.where(cost > 0, cost, 1)
+        share = costs.left(whole, part, taken) / xp.where(cost > 0, cost, 1)
         share = share[..., None]
     else:
         own = [xp.where(tied, v, 0) for v in parts]
         sums = [
             v[..., None] + xp.accumulate(w) - w for v, w in zip(taken, own, strict=True)
         ]
-        share = left(sums, whole[..., None], part[..., None]) / xp.where(on, c, 1)
+        share = costs.left(whole[..., None], part[..., None], sums)
+        share = share / xp.where(on, c, 1)
     share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))
     weight = xp.where(above, 1, xp.where(tied, share, 0))
     return xp.where(fits[..., None], weight, math.nan)

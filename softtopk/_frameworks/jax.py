@@ -347,11 +347,10 @@ def _subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
 
 @_subset.defjvp
 def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    tilt = subset.tilted(ADAPTER, *primals)
+    p, *rest = _subset(*primals)
+    tilt = subset.tilted(ADAPTER, *primals, rest[:2])
     circle = subset.circled(ADAPTER, tilt)
-    p = subset.marginals(ADAPTER, tilt, circle)
     dx, _, _, dtau = tangents
-    rest = tilt.a, tilt.t, circle.log_chance
     moved = subset.scaled(ADAPTER, tilt, dx, dtau)
     change = subset.product(ADAPTER, tilt, circle, moved)
     return (p, *rest), (change, *map(jnp.zeros_like, rest))

@@ -83,13 +83,7 @@ class Circle(NamedTuple):
 
 
 def tilted(
-    xp: Adapter,
-    x: Any,
-    whole: Any,
-    part: Any,
-    tau: Any,
-    at: Any = None,
-    search: Callable[..., Any] | None = None,
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
 ) -> Tilt:
     """The tilt of rows with whole budgets, searched for or `at` a known a and t."""
     k = budget(x, whole, part)
@@ -104,8 +98,7 @@ def tilted(
     if at is None:
         fixed = xp.detach(xp.where(inner[..., None], x, 0))
         half = 0.5 * xp.ones_like(fixed[..., 0])
-        given = SIGMOID, fixed, whole - 1, half, xp.detach(scale), False
-        _, *at = (search or xp.select)(*given)
+        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
     a, t = map(xp.detach, at)
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
@@ -228,8 +221,8 @@ def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
-    """The marginals of rows whose budgets are whole; nothing is recorded or mapped."""
-    tilt = tilted(xp, x, whole, part, tau, search=selected)
+    """The marginals of rows whose budgets are whole, and the shift that was found."""
+    tilt = tilted(xp, x, whole, part, tau)
     circle = circled(xp, tilt)
     return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
 

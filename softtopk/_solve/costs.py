@@ -74,8 +74,13 @@ class Row(NamedTuple):
     def left(self, taken: Any) -> Any:
         """The budget less the costs of what is taken."""
         xp = namespace(taken)
-        a, b, c = (xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts)
-        return exact.total([self.whole, -a, self.part, -b, -c])
+        spent = [xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts]
+        return left(self.whole, self.part, spent)
+
+
+def left(whole: Any, part: Any, spent: Any) -> Any:
+    """The budget, the sum of two floats, less costs that are given as three sums."""
+    return exact.total([whole, -spent[0], part, -spent[1], -spent[2]])
 
 
 def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:

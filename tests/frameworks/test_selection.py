@@ -110,10 +110,10 @@ def exact_hessian(x, k, name, tau, g):
 
         def gradient(values):
             scaled = [v / mpf(tau) for v in values]
-            t = oracle._illinois(
+            t = oracle.root(
                 lambda t: mp.fsum(f(v - t) for v in scaled) - mpf(k),
-                sorted(scaled, reverse=True),
-                mpf(k),
+                sorted(scaled, reverse=True)[math.ceil(k) - 1],
+                1,
             )
             w = [slope(v - t) for v in scaled]
             mean = mp.fsum(a * b for a, b in zip(w, g, strict=True)) / mp.fsum(w)

@@ -143,7 +143,7 @@ def solve(x, k, f, slope, temperature=1.0) -> Reference:
         def excess(t):
             return mp.fsum(f(v - t) for v in scaled) - k
 
-        t = _illinois(excess, scaled, k)
+        t = root(excess, scaled[math.ceil(k) - 1], 1)
         p, w = [], []
         for v in values:
             u = mpf(v) / tau - t
@@ -159,23 +159,20 @@ def _gap_digits(finite, k, tau):
     return math.ceil(min(230.0, (upper / 2 - lower / 2) / tau) / math.log(10))
 
 
-def _illinois(excess, scaled, k):
-    """A root of a nonincreasing function near the k-th largest score."""
-    place = int(mp.ceil(k)) - 1
-    low = high = scaled[place]
-    width = mpf(1)
+def root(excess, start, width):
+    """A root of a nonincreasing function, from a guess and the least scale of it."""
+    low = high = start
+    step = width
     while excess(low) < 0:
-        low -= width
-        width *= 2
-    width = mpf(1)
+        low, step = low - step, 2 * step
+    step = width
     while excess(high) > 0:
-        high += width
-        width *= 2
-    at_low, at_high = excess(low), excess(high)
+        high, step = high + step, 2 * step
+    at_low, at_high, side = excess(low), excess(high), 0
     if at_low == 0 or at_high == 0:
         return low if at_low == 0 else high
-    side = 0
-    for count in range(600):
+    goal, near = width * mpf(10) ** -40, width * mpf(10) ** -41
+    for count in range(4000):
         t = high - at_high * (high - low) / (at_high - at_low)
         if count % 5 == 4:
             t = (low + high) / 2
@@ -190,9 +187,9 @@ def _illinois(excess, scaled, k):
             high, at_high = t, value
             at_low = at_low / 2 if side == -1 else at_low
             side = -1
-        if high - low < mpf(10) ** -40:
+        if high - low < goal:
             return (low + high) / 2
-        near = mpf(10) ** -41
-        if abs(value) < mpf(10) ** -42 * k and excess(t - near) > 0 > excess(t + near):
+        small = abs(value) < mpf(10) ** -42
+        if small and excess(t - near) > 0 > excess(t + near):
             return t
     raise AssertionError("the reference did not converge")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from mpmath import mp, mpf
+from oracle import root
 
 DIGITS = 50
 
@@ -114,39 +115,7 @@ def solve(x, c, K, f, slope, temperature=1.0, per="entry") -> Reference:
         def excess(lam):
             return mp.fsum(a * b for a, b in zip(costs, shares(lam), strict=True)) - K
 
-        lam = _root(excess, mpf(pivot.numerator) / pivot.denominator, tau / max(s))
+        lam = root(excess, mpf(pivot.numerator) / pivot.denominator, tau / max(s))
         u = [(v - lam * w) / tau for v, w in zip(values, s, strict=True)]
         p = shares(lam)
         return Reference(lam, p, u, values, costs, s, tau, slope, digits)
-
-
-def _root(excess, start, width):
-    """A root of a nonincreasing function, from a guess and the least scale of it."""
-    low = high = start
-    goal, step = width * mpf(10) ** -42, width
-    while excess(low) < 0:
-        low, step = low - step, 2 * step
-    step = width
-    while excess(high) > 0:
-        high, step = high + step, 2 * step
-    at_low, at_high, side = excess(low), excess(high), 0
-    if at_low == 0 or at_high == 0:
-        return low if at_low == 0 else high
-    for count in range(4000):
-        t = (low + high) / 2
-        if count % 3:
-            t = high - at_high * (high - low) / (at_high - at_low)
-        value = excess(t)
-        if value == 0:
-            return t
-        if value > 0:
-            low, at_low = t, value
-            at_high = at_high / 2 if side == 1 else at_high
-            side = 1
-        else:
-            high, at_high = t, value
-            at_low = at_low / 2 if side == -1 else at_low
-            side = -1
-        if high - low < goal:
-            return (low + high) / 2
-    raise AssertionError("the reference did not converge")
