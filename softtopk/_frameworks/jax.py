@@ -347,8 +347,9 @@ def _subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
 
 @_subset.defjvp
 def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    p, *rest = _subset(*primals)
-    tilt = subset.tilted(ADAPTER, *primals, rest[:2])
+    x, whole, part, tau = primals
+    p, *rest = _subset(x, whole, part, tau)
+    tilt = subset.tilted(ADAPTER, x, whole, part, tau, rest[:2])
     circle = subset.circled(ADAPTER, tilt)
     dx, _, _, dtau = tangents
     moved = subset.scaled(ADAPTER, tilt, dx, dtau)
