@@ -82,6 +82,12 @@ def prepared(app: Sphinx) -> Path | None:
     return folder if folder.is_dir() else None
 
 
+def _megabytes(app: Sphinx) -> str:
+    """What the first run loads, without the book's own files, which are small."""
+    files = (prepared(app) or Path()).glob("*.*.js")
+    return str(round(sum(path.stat().st_size for path in files) / 1e6))
+
+
 def _place(app: Sphinx, error: Exception | None) -> None:
     target = Path(app.outdir, "_static", "live")
     shutil.rmtree(target, ignore_errors=True)
@@ -111,7 +117,8 @@ def _offer(
         return
     found = sorted({name for text in cells for name in _imports(text)})
     app.add_css_file(STYLE)
-    app.add_js_file(SCRIPT, defer="defer", **{"data-needs": " and ".join(found)})
+    said = {"data-needs": " and ".join(found), "data-megabytes": _megabytes(app)}
+    app.add_js_file(SCRIPT, defer="defer", **said)
 
 
 def _imports(text: str) -> list[str]:

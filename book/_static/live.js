@@ -116,6 +116,7 @@
       throw new Error("this browser has no WebAssembly, which Python needs");
     if (worker) return;
     const now = round;
+    size.remove(); // the panel says it from here
     panel.say("Starting Python", 0);
     const common = shared();
     if (common) {
@@ -289,6 +290,8 @@
     stop(box.lastElementChild);
   }
 
+  const KEYS = "Shift+Enter runs the cell; Tab leaves the editor.";
+
   class Cell {
     constructor(number, name, input) {
       Object.assign(this, { number, name, input, editor: null, ran: null });
@@ -314,9 +317,11 @@
           event.ctrlKey || event.metaKey || event.stopPropagation();
         code.hidden = true;
         code.before(place);
+        place.after(make("p", { className: "live-keys", textContent: KEYS }));
         this.editor = live.editor(place, {
           doc: this.source,
           label: `Code of ${this.name}`,
+          hint: KEYS,
           run: () => this.run(),
           change: () => (this.undo.hidden = !this.edited),
         });
@@ -333,7 +338,8 @@
       this.undo.hidden = true;
       this.editor?.remove();
       this.editor = null;
-      this.input.querySelector(".live-editor")?.remove();
+      for (const part of this.input.querySelectorAll(".live-editor, .live-keys"))
+        part.remove();
       this.input.querySelector(".highlight").hidden = false;
     }
   }
@@ -533,19 +539,26 @@
       });
       this.all = button("Run all", "Run all cells", everything);
       this.reset = button("Reset", "Reset the page", reset);
+      this.close = button("Close", "Close this panel", () => this.hide());
       this.box = make("section", { className: "live-panel", hidden: true });
       this.box.setAttribute("aria-label", "Python in this page");
-      this.box.append(this.status, this.bar, this.stop, this.all, this.reset);
+      this.box.append(this.status, this.bar, this.stop, this.all, this.reset, this.close);
       document.querySelector("article").append(this.box);
       this.open = 0;
     }
     show() {
+      if (this.box.hidden) this.from = document.activeElement;
       this.box.hidden = false;
+    }
+    // The next run shows it again; the focus goes back to where the reader came from.
+    hide() {
+      this.box.hidden = true;
+      (this.from?.isConnected ? this.from : offer).focus();
     }
     busy(more) {
       this.open += more;
       this.stop.hidden = !this.open;
-      this.all.hidden = Boolean(this.open);
+      this.all.hidden = this.close.hidden = Boolean(this.open);
       if (!this.open) this.bar.hidden = true;
     }
     // Words; how far it is, null for at rest; and the cell that they are about.
@@ -589,7 +602,10 @@
   const trials = exercises.map((box, place) => new Trial(cells.length + place, box));
   const panel = new Panel();
   const offer = button("Run all", "Run all cells of this page", everything);
-  row.append(offer);
+  const size = make("span", { className: "live-size", id: "live-size" });
+  size.textContent = `loads ${own.dataset.megabytes} MB`;
+  offer.setAttribute("aria-describedby", size.id);
+  row.append(make("span", {}, size, " ", offer));
   live.cells = cells; // for the tests
   // The interpreter of the page before ends when no page holds it.
   if (memory?.[NAME]) live.held = shared();

@@ -78,14 +78,20 @@ FIRST_LOAD = 30_000  # bytes that a page may be heavier by before a reader asks
 FIRST_RESULT = 20.0  # seconds, on a busy machine; a quiet one needs half as many
 PATIENCE = 300_000  # milliseconds, for a busy machine
 
-RUN_ALL = """() => new Promise((resolve) => {
-  document.querySelector(".fold-switch button").click();
+
+def click(selector: str) -> str:
+    """A script that presses a button and waits until nothing runs."""
+    return f"""() => new Promise((resolve) => {{
+  document.querySelector("{selector}").click();
   const panel = document.querySelector(".live-panel");
   const [stop] = panel.querySelectorAll("button");
   const look = () => stop.hidden && (watch.disconnect(), resolve());
   const watch = new MutationObserver(look);
-  watch.observe(stop, { attributes: true });
-})"""
+  watch.observe(stop, {{ attributes: true }});
+}})"""
+
+
+RUN_ALL = click(".fold-switch button")
 OUTPUTS = "() => softtopkLive.cells.map((cell) => cell.outputs.list)"
 STATUS = "() => document.querySelector('.live-status').textContent"
 
@@ -230,6 +236,11 @@ def test_a_reader_changes_and_runs_cells(
         names = ("live.js", "live.css")
         assert sum((SITE / "_static" / n).stat().st_size for n in names) <= FIRST_LOAD
         assert sum("/live." in url for url in asked) == len(names)
+    with subtests.test("a reader knows before how much a run loads"):
+        files = (SITE / "_static" / "live").glob("*.*.js")
+        size = sum(path.stat().st_size for path in files) / 1e6
+        told = page.locator(".live-size").inner_text()
+        assert abs(float(told.split()[1]) - size) <= 1 and told.endswith(" MB")
     with subtests.test("axe finds nothing before"):
         assert faults(page) == []
     with subtests.test("the first result comes soon"):
@@ -239,8 +250,22 @@ def test_a_reader_changes_and_runs_cells(
         seconds = time.perf_counter() - begin
         record_property("took", f"first result after {seconds:.1f} s")
         assert seconds <= FIRST_RESULT
-    with subtests.test("a changed cell shows another result"):
+    with subtests.test("the panel can be closed, and the next run shows it"):
+        rest(page)
+        assert page.locator(".live-size").count() == 0
+        press(page, "Close this panel")
+        assert not page.locator(".live-panel").is_visible()
+        focused = "() => document.activeElement.ariaLabel"
+        assert page.evaluate(focused) == "Run cell 2"
+        press(page, "Run cell 2")
         assert rest(page) == "Cell 2 has run"
+        assert page.locator(".live-panel").is_visible()
+    with subtests.test("who is in an editor is told its keys"):
+        keys = page.locator(".live-keys").first
+        assert not keys.is_visible()
+        page.get_by_role("textbox", name="Code of cell 2", exact=True).focus()
+        assert keys.is_visible()
+    with subtests.test("a changed cell shows another result"):
         before = shown(page, "cell-2")
         write(page, "Code of cell 2", "shares = [0.25 / 2]\nshares")
         rest(page)
@@ -325,14 +350,7 @@ def test_a_reader_changes_and_runs_cells(
 # --- From page to page ----------------------------------------------------------------
 
 OTHER = "book/selection/problem.html"
-RUN_ONE = """() => new Promise((resolve) => {
-  document.querySelector("[aria-label='Run cell 2']").click();
-  const panel = document.querySelector(".live-panel");
-  const [stop] = panel.querySelectorAll("button");
-  const look = () => stop.hidden && (watch.disconnect(), resolve());
-  const watch = new MutationObserver(look);
-  watch.observe(stop, { attributes: true });
-})"""
+RUN_ONE = click("[aria-label='Run cell 2']")
 LOADED = """() => performance.getEntriesByType("resource")
   .map((entry) => entry.name)
   .filter((name) => name.includes("/live/"))

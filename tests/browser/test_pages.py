@@ -430,3 +430,68 @@ def test_the_arrow_keys_move_in_the_contents(base: str, browser: Browser) -> Non
     assert page.evaluate("() => document.activeElement.tagName") == "SUMMARY"
     assert contents.locator("[tabindex='0']").count() == 1
     page.close()
+
+
+# Whether a reader sees where the focus is: a frame on the element or on the card around
+# it, which no mask and no box around it cuts away.
+FRAME = """() => {
+  const at = document.activeElement;
+  const shown = [at, at.closest(".sd-card")].filter(Boolean).filter((box) => {
+    const style = getComputedStyle(box);
+    const cut = (part) => getComputedStyle(part).overflow === "hidden";
+    const inside = parseFloat(style.outlineOffset) < 0;
+    return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2
+      && style.maskImage === "none" && (inside || !cut(box.parentElement));
+  });
+  return shown.length > 0;
+}"""
+FRAMED = [
+    ("book/selection/threshold.html", "details.fold:not([open]) > summary"),
+    ("book/index.html", ".sd-card .sd-stretched-link"),
+    ("book/selection/threshold.html", ".bd-header-article button.theme-switch-button"),
+    ("book/practice/choosing.html", "button.copybtn"),
+]
+
+
+@pytest.mark.parametrize(("name", "selector"), FRAMED)
+def test_what_the_keyboard_has_reached_is_framed(
+    base: str, browser: Browser, name: str, selector: str
+) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + name)
+    settle(page)
+    page.keyboard.press("Tab")  # from now on the focus is the keyboard's
+    page.locator(selector).first.focus()
+    assert page.evaluate(FRAME)
+    page.close()
+
+
+def test_code_is_copied_by_key_where_there_is_little_of_it(
+    base: str, browser: Browser
+) -> None:
+    stops = """() => [...document.querySelectorAll("button.copybtn")]
+      .filter((button) => button.tabIndex === 0).length"""
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/practice/choosing.html")
+    settle(page)
+    assert 1 <= page.evaluate(stops) == page.locator("button.copybtn").count()
+    page.goto(base + "book/selection/threshold.html")
+    settle(page)
+    assert page.evaluate(stops) == 0 < page.locator("button.copybtn").count()
+    page.close()
+
+
+def test_the_colour_button_keeps_the_focus_and_says_the_mode(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(base + "book/notation.html")
+    settle(page)
+    named = "() => document.activeElement.ariaLabel"
+    page.locator(".theme-switch-button:visible").focus()
+    first = page.evaluate(named)
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => ({named})() !== {first!r}")
+    mode = page.evaluate("() => document.documentElement.dataset.mode")
+    assert page.evaluate(named) == f"Colour mode: {mode}"
+    page.close()

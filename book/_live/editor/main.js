@@ -26,7 +26,7 @@ const colours = HighlightStyle.define([
   { tag: tags.definition(tags.className), class: "nc" },
 ]);
 
-window.softtopkLive.editor = (parent, { doc, label, run, change }) => {
+window.softtopkLive.editor = (parent, { doc, label, hint, run, change }) => {
   const keys = [
     { key: "Shift-Enter", run: () => (run(), true) },
     { key: "Mod-Enter", run: () => (run(), true) },
@@ -44,7 +44,11 @@ window.softtopkLive.editor = (parent, { doc, label, run, change }) => {
         bracketMatching(),
         syntaxHighlighting(colours),
         EditorView.lineWrapping,
-        EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+        EditorView.contentAttributes.of({
+          "aria-label": label,
+          "aria-description": hint,
+          spellcheck: "false",
+        }),
         EditorView.updateListener.of((update) => update.docChanged && change()),
       ],
     }),
