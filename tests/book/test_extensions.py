@@ -215,7 +215,10 @@ def test_counts(book: Book) -> None:
     kinds = [start + kind for start in (own, all_) for kind in ("holds", "refuted")]
     assert shown == [f"?{query}" for query in kinds]
     line = page.select_one(".claim-counts-results").text
-    assert line == ("Beyond the sources: 1 results, 1 proved, 0 numeric, 0 checked.")
+    assert line == (
+        "Results of this book’s own, beyond the sources: 1 proved, "
+        "of which 0 are checked by code."
+    )
 
 
 def test_sources(book: Book) -> None:

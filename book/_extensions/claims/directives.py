@@ -216,12 +216,13 @@ class CountsDirective(_WithLedger, SphinxDirective):
         """Results by verdict."""
         tally = Counter(row.verdict for row in self.ledger.results)
         line = nodes.paragraph(classes=["claim-counts-results"])
-        line += nodes.Text(f"Beyond the sources: {len(self.ledger.results)} results, ")
-        for place, verdict in enumerate(KINDS["results"]):
-            line += nodes.Text(f"{', ' if place else ''}{tally[verdict]} ")
+        line += nodes.Text("Results of this book's own, beyond the sources: ")
+        shown = [verdict for verdict in KINDS["results"] if tally[verdict]]
+        for place, verdict in enumerate(shown):
+            line += nodes.Text(f"{' and ' if place else ''}{tally[verdict]} ")
             line += badge(verdict)
         checked = sum(row.state == "checked" for row in self.ledger.results)
-        line += nodes.Text(f", {checked} checked.")
+        line += nodes.Text(f", of which {checked} are checked by code.")
         return line
 
 
