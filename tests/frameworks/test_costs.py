@@ -20,7 +20,7 @@ C = 10 ** RNG.uniform(-1, 1, (3, 6))
 K = C.sum(axis=-1) * [0.2, 0.5, 0.9]
 TAU = np.array([0.5, 1.0, 2.0])
 SMALL = X[:2, :3], C[:2, :3].sum(axis=-1) * [0.3, 0.6], C[:2, :3], TAU[:2]
-"""Scores, budgets, costs and temperatures that are few enough for second derivatives."""
+"""Scores, budgets, costs and temperatures, few enough for second derivatives."""
 
 
 def call(lib, name, curve, per):
