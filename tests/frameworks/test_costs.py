@@ -58,6 +58,10 @@ def test_top_k_is_that_of_numpy(lib, per, ties):
     at = lib.array(tied), lib.array(K), lib.array(C)
     found = lib.numpy(lib.ops.top_k(at[0], at[1], cost=at[2], **options))
     np.testing.assert_allclose(found, known, 0, 1e-15)
+
+
+@PER
+def test_top_k_st_has_the_gradient_of_the_shares(lib, per):
     soft = call(lib, "soft_topk", "sigmoid", per)
     through = call(lib, "top_k_st", "sigmoid", per)
     x, k, c, tau = given(lib)
