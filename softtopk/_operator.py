@@ -41,6 +41,10 @@ class Linearization:
     dk : array or None
         Derivative of `value` with respect to the budget `k` of its row: for
         `soft_topk`, `threshold` and `losses.potential`.
+    by_cost : Linearization or None
+        The derivative of `value` with respect to the costs, of a call with `cost`: its
+        `jvp` takes a change of the costs, and its `vjp` returns an array of their
+        shape.  For `soft_topk` and `threshold`.
 
     Notes
     -----
@@ -56,6 +60,7 @@ class Linearization:
     pull: Callable[[Array], Array]
     reduces: bool = False
     dk: Any = None
+    by_cost: Linearization | None = None
 
     @classmethod
     def symmetric(
@@ -102,7 +107,12 @@ class Linearization:
 
     @classmethod
     def gradient(
-        cls, value: Any, rows: Rows, gradient: Array, dk: Any = None
+        cls,
+        value: Any,
+        rows: Rows,
+        gradient: Array,
+        dk: Any = None,
+        by_cost: Linearization | None = None,
     ) -> Linearization:
         """The map of an operator with one number per row and this gradient (R, n)."""
         gradient = gradient.astype(rows.x.dtype, copy=False)
@@ -113,6 +123,7 @@ class Linearization:
             lambda g: gradient * g[:, None],
             reduces=True,
             dk=dk,
+            by_cost=by_cost,
         )
 
     def jvp(self, tangent: ArrayLike) -> Any:
@@ -234,7 +245,9 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     -------
     Linearization
         With ``value``, ``jvp(tangent)``, ``vjp(cotangent)``, ``jacobian()`` and, for
-        `soft_topk`, `threshold` and `losses.potential`, ``dk``.
+        `soft_topk`, `threshold` and `losses.potential`, ``dk``; where a call has costs,
+        ``by_cost.jvp``, ``by_cost.vjp`` and ``by_cost.jacobian`` are the same maps for
+        them.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from .._rows import check_temperature, count_finite, real_numbers
 from .._solve import costs, exact, root
 from ..curves import Curve
 from .contract import Adapter
-from .rows import Rows, as_rows, fit, flat
+from .rows import Rows, as_rows, fit, flat, real_array
 
 
 class Call(NamedTuple):
@@ -92,9 +92,7 @@ def checked(
     rows = as_rows(xp, x, k, temperature, axis, where, parts=split)
     x, given = rows.x, cost
     if xp.is_array(given):
-        if not xp.is_real(given):
-            real_numbers(xp.to_numpy(given), "cost")
-        given = xp.astype(xp.replicate(given, x, "cost"), x.dtype)
+        given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
     else:
         given = xp.numbers(real_numbers(given, "cost"), x)
     c = flat(xp, fit(xp, given, rows.shape, "cost"), rows.axes)
@@ -123,9 +121,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
         k = real_numbers(k, "k")
         whole, part = _two_floats(np, k, k, x)
         return xp.numbers(whole, x), xp.numbers(part, x)
-    if not xp.is_real(k):
-        real_numbers(xp.to_numpy(k), "k")
-    k = xp.replicate(k, x, "k")
+    k = real_array(xp, k, x, "k")
     if not xp.is_floating(k):
         whole = xp.astype(k, x.dtype)
         return whole, xp.astype(k - xp.integers(whole, x), x.dtype)

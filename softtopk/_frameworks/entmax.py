@@ -20,9 +20,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._rows import real_number, real_numbers
+from .._rows import real_number
 from .contract import Adapter
-from .rows import Rows, fit, nan_unless
+from .rows import Rows, fit, nan_unless, real_array
 
 _NEAR = 0.25
 """Up to here h is its series, and so are its derivatives."""
@@ -35,9 +35,7 @@ _STEPS = 100
 
 def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any, Rows]:
     """alpha - 1 as a number or one a row, and the rows, NaN where alpha is not."""
-    if not xp.is_real(alpha):
-        real_numbers(xp.to_numpy(alpha), "alpha")
-    alpha = xp.astype(xp.replicate(alpha, rows.x, "alpha"), rows.x.dtype)
+    alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
     if alpha.ndim:
         alpha = fit(xp, alpha, rows.batch, "alpha")
     if xp.looks(rows.x, check):

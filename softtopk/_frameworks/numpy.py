@@ -283,23 +283,26 @@ class SpentPoint(NamedTuple):
     """Rows whose budget has costs, at which `soft_topk` is differentiated.
 
     `at` holds the scores, costs, anchors, offsets and temperature of the rows in double
-    precision.
+    precision, and `cost_shape` is the shape in which the caller gave the costs.
     """
 
     call: costs.Call
     rows: core.Rows
     at: tuple[Any, ...]
+    cost_shape: tuple[int, ...]
 
-    def _pushed(self, tangent: Array) -> tuple[Array, Array]:
+    def _push(self, dx: Any, dc: Any) -> Array:
+        """The changes of the shares."""
+        none = 0 * self.at[2]  # of the budgets
         with np.errstate(all="ignore"):
-            found: tuple[Array, Array] = costs.push(
-                self.call, self.at, tangent, 0.0 * self.at[2], 0.0, np.float64(0)
-            )
-        return found
+            moved = costs.push(self.call, self.at, dx, none, dc, np.float64(0))
+        return self._cast(moved[0])
 
-    def _pulled(self, by_p: Any, by_t: Any) -> Array:
+    def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
+        """The gradients by the scores and by the costs."""
         with np.errstate(all="ignore"):
-            return self._cast(costs.pull(self.call, self.at, by_p, by_t)[0])
+            gx, _, gc, _ = costs.pull(self.call, self.at, by_p, by_t)
+        return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
         cast: Array = values.astype(self.rows.x.dtype, copy=False)
@@ -309,22 +312,31 @@ class SpentPoint(NamedTuple):
         """That of the shares."""
         with np.errstate(all="ignore"):
             dk = costs.slopes(self.call, self.at).by_k
+        by_cost = Linearization(
+            value,
+            self.rows._replace(input_shape=self.cost_shape),
+            lambda dc: self._push(0.0, dc),
+            lambda g: self._pull(g, None)[1],
+        )
         return Linearization(
             value,
             self.rows,
-            lambda v: self._cast(self._pushed(v)[0]),
-            lambda g: self._pulled(g, None),
+            lambda dx: self._push(dx, 0.0),
+            lambda g: self._pull(g, None)[0],
             dk=self.rows.expand(self._cast(dk)),
+            by_cost=by_cost,
         )
 
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
-        tau = self.at[-1]
+        tau, rows = self.at[-1], self.rows
         with np.errstate(all="ignore"):
             dk = -tau * costs.slopes(self.call, self.at).inverse
-        gradient = tau * self._pulled(None, np.ones(len(self.rows.x)))
-        dk = self.rows.reduce(self._cast(dk))
-        return Linearization.gradient(value, self.rows, self._cast(gradient), dk=dk)
+        by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
+        given = rows._replace(input_shape=self.cost_shape)
+        by_cost = Linearization.gradient(value, given, by_c)
+        dk = rows.reduce(self._cast(dk))
+        return Linearization.gradient(value, rows, by_x, dk=dk, by_cost=by_cost)
 
 
 class Call(NumPy):
@@ -349,6 +361,7 @@ class Call(NumPy):
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
         self.count: float | None = None  # of rows whose numbers are added, over it
+        self._cost_shape: tuple[int, ...]
         self._rows: Rows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]
 
@@ -382,13 +395,14 @@ class Call(NumPy):
         self.tau = check_temperature(temperature)
         given = core.as_rows(x, axis=axis, where=where)
         given, budget = given.repeat(real_numbers(k, "k"), "k")
-        c = given.flatten(real_numbers(cost, "cost"), "cost")
+        prices = real_numbers(cost, "cost")
+        c = given.flatten(prices, "cost")
         scores = given.x.astype(np.float64, copy=False)
         eps = float(np.finfo(given.x.dtype).eps)
         # A sum of costs in the type of the scores may be larger by its rounding.
         budget = np.minimum(budget, costs.check(scores, c, budget, eps, "x"))
         c = np.where(scores > -np.inf, c, 1)
-        self.given = given._replace(k=budget)
+        self.given, self._cost_shape = given._replace(k=budget), prices.shape
         self._rows = Rows(self.given, scores, budget, np.float64(self.tau), 1.0)
         return self._rows, c
 
@@ -397,7 +411,8 @@ class Call(NumPy):
     ) -> tuple[Array, Array, Array]:
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
         p, a, t = costs.solved(call, x, whole, part, c, tau)
-        self.solved = SpentPoint(call, self.given, (x, c, a, t, tau))
+        at = x, c, a, t, tau
+        self.solved = SpentPoint(call, self.given, at, self._cost_shape)
         return p, a, t
 
     def select(self, curve: Curve, x: Array, whole: Any, *_: Any) -> tuple[Array, ...]:

@@ -194,14 +194,19 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
         given = real_numbers(k, "k")
         floor = np.where(abs(given) < 2.0**31, np.floor(given), -1)
         return xp.integers(floor.astype(np.int64), x), xp.numbers(given - floor, x)
-    if not xp.is_real(k):
-        real_numbers(xp.to_numpy(k), "k")
-    k = xp.replicate(k, x, "k")
+    k = real_array(xp, k, x, "k")
     if not xp.is_floating(k):
         return k, 0 * xp.astype(k, x.dtype)
     floor = xp.detach(xp.floor(k))
     floor = xp.where(abs(floor) < 2.0**31, floor, -1)
     return xp.integers(floor, x), xp.astype(k - floor, x.dtype)
+
+
+def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
+    """An array of real numbers, replicated on every device that holds scores."""
+    if not xp.is_real(values):
+        real_numbers(xp.to_numpy(values), name)
+    return xp.replicate(values, x, name)
 
 
 def _traced(xp: Adapter, values: Any, x: Any) -> Any:
@@ -212,9 +217,7 @@ def _traced(xp: Adapter, values: Any, x: Any) -> Any:
 def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
     temperature = _traced(xp, temperature, x)
     if xp.is_array(temperature):
-        if not xp.is_real(temperature):
-            real_numbers(xp.to_numpy(temperature), "temperature")
-        return xp.astype(xp.replicate(temperature, x, "temperature"), x.dtype)
+        return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
     if np.ndim(temperature) == 0:

@@ -152,6 +152,21 @@ def without_words(notebook: Notebook) -> list[str]:
     return faults
 
 
+def by_place(notebook: Notebook) -> list[str]:
+    """Three panels or more stand below each other on a phone: none is the left one."""
+    faults = []
+    for number, cell in enumerate(code_cells(notebook), 1):
+        axes = re.search(r"<Figure size \S+ with (\d+) Axes>", printed(cell))
+        about = cell.metadata.get("mystnb", {})
+        words = [about.get(k, {}) for k in ("figure", "image")]
+        text = " ".join(str(w.get(k, "")) for w in words for k in ("caption", "alt"))
+        sides = "(?:left|middle|right)"
+        place = re.search(rf"(?i)\bthe {sides}\b(?! of\b)|\b{sides}[,:)]", text)
+        if axes and int(axes[1]) >= 3 and place:
+            faults.append(f"cell {number} names a panel by its place: {place[0]}")
+    return faults
+
+
 def extra_metadata(notebook: Notebook) -> list[str]:
     """Metadata holds what the book needs and nothing of the machine."""
     faults = []
@@ -340,6 +355,7 @@ GUARDS = (
     not_executed,
     volatile,
     without_words,
+    by_place,
     extra_metadata,
     unsolved,
     hidden_names,
@@ -382,9 +398,10 @@ def notebook_of(source: str = "1 + 1", text: str = "2", **cell: Any) -> Notebook
     )
 
 
-def image(**metadata: Any) -> Notebook:
+def image(axes: int = 1, **metadata: Any) -> Notebook:
     """A notebook with a figure."""
-    data = {"image/png": "iVBORw0KGgo="}
+    text = f"<Figure size 640x480 with {axes} Axes>"
+    data = {"image/png": "iVBORw0KGgo=", "text/plain": text}
     output = nbformat.v4.new_output("display_data", data=data)
     return notebook_of(outputs=[output], metadata=metadata)
 
@@ -441,6 +458,7 @@ def told(notebook: Notebook, text: str) -> Notebook:
 
 SECRET = ("check", "# It is one.\na = 1\nassert a == 1")
 WHOLE = {"figure": {"name": "fig-a", "caption": "A."}, "image": {"alt": "A curve."}}
+PLACED = WHOLE | {"figure": {"name": "fig-a", "caption": "In the middle, softmax."}}
 SPOILT = [
     (not_executed, notebook_of(execution_count=None)),
     (not_executed, notebook_of(execution_count=2)),
@@ -472,6 +490,8 @@ SPOILT = [
     (without_words, image(mystnb=WHOLE | {"image": {"alt": " "}})),
     (without_words, image(mystnb=WHOLE | {"figure": {"name": "fig-a"}})),
     (without_words, image(mystnb=WHOLE | {"figure": {"caption": "A."}})),
+    (by_place, image(axes=3, mystnb=PLACED)),
+    (by_place, image(axes=3, mystnb=WHOLE | {"image": {"alt": "Left, a curve."}})),
     (extra_metadata, notebook_of(metadata={"execution": {"iopub": "now"}})),
     (unsolved, without(solved(), 1)),
     (unsolved, solved(check="1 + 1")),
@@ -510,6 +530,8 @@ def test_guard_allows_what_it_should() -> None:
     raises = {"tags": ["raises-exception"]}
     assert not_executed(notebook_of(outputs=error(), metadata=raises)) == []
     assert without_words(image(mystnb=WHOLE)) == []
+    assert by_place(image(axes=2, mystnb=PLACED)) == []
+    assert by_place(image(axes=3, mystnb=WHOLE)) == []
     for sound in (
         sequence(SECRET, ("", "a = 1"), ("", "b = a")),  # open since
         sequence(SECRET, ("", "a = 2\nb = a")),  # open here

@@ -166,9 +166,9 @@ def _pushed(f):
     return jax.jit(functools.partial(jax.jvp, f))
 
 
-@pytest.fixture(params=[Torch, Jax], ids=lambda lib: lib.name)
+@pytest.fixture(params=["torch", "jax"])
 def lib(request):
-    return request.param
+    return {"torch": Torch, "jax": Jax}[request.param]
 
 
 def pytest_configure(config):

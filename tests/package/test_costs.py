@@ -107,6 +107,7 @@ def test_nothing_everything_and_rows_without_entries(per):
     lin = stk.linearize(stk.threshold, rows, k, cost=C, per=per)
     assert (lin.jacobian()[[0, 1, 3]] == 0).all()
     assert (lin.dk[[0, 1, 3]] == 0).all()
+    assert (lin.by_cost.jacobian()[[0, 1, 3]] == 0).all()
     np.testing.assert_array_equal(
         stk.top_k(rows, k, cost=C, per=per)[[0, 1, 3]], p[[0, 1, 3]]
     )
@@ -194,7 +195,7 @@ def test_cold_shares_are_dantzigs(curve, per):
 def test_derivatives_match_the_reference(curve, per):
     eps = np.finfo(float).eps
     exact = oracle_costs.solve(X, C, 3.3, *reference(curve), 0.8, per)
-    by_x, _, (by_k, dt), _ = exact.derivatives()
+    by_x, by_c, (by_k, dt), _ = exact.derivatives()
     given = {"temperature": 0.8, "cost": C, "per": per}
     lin = stk.linearize(stk.soft_topk, X, 3.3, curve, **given)
     J = np.array([[float(v) for v in row] for row, _ in by_x]).T
@@ -202,14 +203,54 @@ def test_derivatives_match_the_reference(curve, per):
     g = np.random.default_rng(0).standard_normal(5)
     np.testing.assert_allclose(lin.vjp(g), g @ J, 0, 32 * eps)
     np.testing.assert_allclose(lin.dk, [float(v) for v in by_k], 0, 16 * eps)
+    of_costs = np.array([[float(v) for v in row] for row, _ in by_c]).T
+    np.testing.assert_allclose(lin.by_cost.jacobian(), of_costs, 0, 16 * eps)
+    np.testing.assert_allclose(lin.by_cost.vjp(g), g @ of_costs, 0, 32 * eps)
+    np.testing.assert_allclose(lin.by_cost.jvp(g), of_costs @ g, 0, 32 * eps)
     lin = stk.linearize(stk.threshold, X, 3.3, curve, **given)
     slope = [float(t) for _, t in by_x]
     np.testing.assert_allclose(lin.jacobian(), slope, 0, 16 * eps)
     assert lin.dk == pytest.approx(float(dt), abs=16 * eps)
+    slope = np.array([float(t) for _, t in by_c])
+    np.testing.assert_allclose(lin.by_cost.jacobian(), slope, 0, 16 * eps)
+    assert lin.by_cost.jvp(g) == pytest.approx(slope @ g, abs=32 * eps)
+    np.testing.assert_allclose(lin.by_cost.vjp(2), 2 * slope, 0, 32 * eps)
     # Symmetric in the metric that the definition says.
     metric = C if per == "cost" else np.ones(5)
     weighted = metric[:, None] * J
     np.testing.assert_allclose(weighted, weighted.T, 0, 8 * eps)
+
+
+@PER
+@pytest.mark.parametrize("operator", [stk.soft_topk, stk.threshold])
+def test_the_derivative_by_costs_has_their_shape(operator, per):
+    """Costs that several rows share get the sum of what each row says of them."""
+    rng = np.random.default_rng(SEED)
+    x, on = rng.standard_normal((2, 3, 5)), rng.random((2, 3, 5)) < 0.7
+    on[..., 0] = True
+    c = rng.uniform(0.5, 2, (3, 1))
+    whole = np.broadcast_to(c, x.shape)
+    given = {"k": 0.4, "where": on, "per": per}
+    lin = stk.linearize(operator, x, cost=c, **given).by_cost
+    each = stk.linearize(operator, x, cost=whole, **given).by_cost
+    g = rng.standard_normal(lin.value.shape)
+    assert (each.vjp(g)[~on] == 0).all()
+    summed = each.vjp(g).sum(axis=(0, 2))[:, None]
+    np.testing.assert_allclose(lin.vjp(g), summed, 0, 1e-14)
+    move = rng.standard_normal(c.shape)
+    ends = [operator(x, cost=c + h * move, **given) for h in (1e-6, -1e-6)]
+    np.testing.assert_allclose(lin.jvp(move), (ends[0] - ends[1]) / 2e-6, 0, 1e-8)
+    assert (lin.jvp(move) * g).sum() == pytest.approx((lin.vjp(g) * move).sum())
+    # One cost for all, of a column with two axes
+    lin = stk.linearize(operator, x, 0.4, axis=(0, 2), cost=1.5, per=per).by_cost
+    move = lin.vjp(np.ones_like(lin.value))
+    assert np.shape(move) == ()
+    assert move == pytest.approx(lin.jvp(1.0).sum())
+
+
+def test_there_is_no_derivative_by_costs_without_costs():
+    assert stk.linearize(stk.soft_topk, X, 2).by_cost is None
+    assert stk.linearize(stk.threshold, X, 2).by_cost is None
 
 
 @pytest.mark.parametrize("gap", [40.0, 1400.0])
