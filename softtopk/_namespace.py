@@ -18,9 +18,14 @@ from ._rows import as_real
 _LIBRARIES: list[tuple[type, Any]] = []
 
 
-def register(kind: type, functions: Any) -> None:
-    """Let arrays of a type be calculated with by the functions of their library."""
-    _LIBRARIES.append((kind, functions))
+def register(kind: type, functions: Any, *, first: bool = False) -> None:
+    """Let arrays of a type be calculated with by the functions of their library.
+
+    The type of a library whose compiler follows `namespace` is asked about `first`:
+    torch.compile accepts no question whether a tensor is a `jax.Array`, since the class
+    of that type answers such questions itself.
+    """
+    _LIBRARIES.insert(0 if first else len(_LIBRARIES), (kind, functions))
 
 
 def namespace(value: Any) -> Any:

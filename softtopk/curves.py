@@ -185,10 +185,40 @@ class Curve:
         return f"<curve {self.name}>"
 
 
+def _kept(name: str, default: float | tuple[float, ...] | None = None) -> Any:
+    """An attribute of a curve that holds a number, a tuple of them, or None, as text.
+
+    ``torch.compile(dynamic=True)`` makes an input of the graph, a symbol, of every
+    float that it reads from an attribute, and from 2.15 on the loops of PyTorch refuse
+    to take such symbols from their surroundings.  Text stays a constant, and so does
+    the number that it spells.
+    """
+    slot, text = f"_{name}_as_text", _spelt(default)
+
+    def get(self: Any) -> Any:
+        held = getattr(self, slot, text)
+        if held is None:
+            return None
+        return float(held) if isinstance(held, str) else tuple(map(float, held))
+
+    def put(self: Any, value: float | tuple[float, ...] | None) -> None:
+        setattr(self, slot, _spelt(value))
+
+    return property(get, put)
+
+
+def _spelt(value: float | tuple[float, ...] | None) -> str | tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return tuple([repr(float(v)) for v in value])
+    return repr(float(value))
+
+
 class _Exp(Curve):
     name = "exp"
-    support = (-math.inf, 0.0)
-    noise = (1.0, 1.0)
+    support = _kept("support", (-math.inf, 0.0))
+    noise = _kept("noise", (1.0, 1.0))
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -234,7 +264,7 @@ class _Exp(Curve):
 class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
-    bend = 1.0
+    bend = _kept("bend", 1.0)
 
     def complement(self, t: Any) -> Array:
         _, t = floats(t, "t")
@@ -254,7 +284,7 @@ class _TwoSided(Curve):
 
 class _Laplace(_TwoSided):
     name = "laplace"
-    noise = (0.0, math.sqrt(2))
+    noise = _kept("noise", (0.0, math.sqrt(2)))
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -294,7 +324,7 @@ class _Laplace(_TwoSided):
 
 class _Sigmoid(_TwoSided):
     name = "sigmoid"
-    noise = (0.0, math.pi / math.sqrt(3))
+    noise = _kept("noise", (0.0, math.pi / math.sqrt(3)))
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -336,8 +366,8 @@ class _Sigmoid(_TwoSided):
 
 class _Clip(Curve):
     name = "clip"
-    support = (0.0, 1.0)
-    noise = (-0.5, 1 / math.sqrt(12))
+    support = _kept("support", (0.0, 1.0))
+    noise = _kept("noise", (-0.5, 1 / math.sqrt(12)))
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -379,8 +409,8 @@ class _Clip(Curve):
 
 class _Triangular(Curve):
     name = "triangular"
-    support = (-1.0, 1.0)
-    noise = (0.0, 1 / math.sqrt(6))
+    support = _kept("support", (-1.0, 1.0))
+    noise = _kept("noise", (0.0, 1 / math.sqrt(6)))
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -440,6 +470,8 @@ class Entmax(Curve):
     r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
 
     needs_sum = True
+    alpha, b = _kept("alpha"), _kept("b")
+    support, noise = _kept("support"), _kept("noise")
 
     def __init__(self, alpha: float) -> None:
         self.alpha = alpha
@@ -512,6 +544,8 @@ class Entmax(Curve):
 
 
 class _Reflected(Curve):
+    support, noise, bend = _kept("support"), _kept("noise"), _kept("bend")
+
     def __init__(self, base: Curve) -> None:
         self._base = base
         self.name = f"{base.name}.reflected()"
@@ -564,6 +598,9 @@ class _Reflected(Curve):
 
 class _Affine(Curve):
     """f(c t + s)."""
+
+    support, noise, bend = _kept("support"), _kept("noise"), _kept("bend")
+    _c, _s = _kept("c"), _kept("s")
 
     def __init__(self, base: Curve, c: float, s: float) -> None:
         self._base, self._c, self._s = base, c, s

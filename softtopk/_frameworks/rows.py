@@ -290,7 +290,8 @@ def verify(
     if 0 in x.shape:
         return False
     top, least = xp.max(x), xp.min(x)
-    fits = bool((x < math.inf).all())  # XLA's extremes of a long row leave NaN out
+    # Not from the extremes: XLA's of a long row leave NaN out.
+    fits = bool(xp.all(x < math.inf, axis=None))
     fits = fits and bool(((tau > 0) & (tau < math.inf)).all())
     inner = True
     if k is not None:

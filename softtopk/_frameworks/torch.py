@@ -82,7 +82,7 @@ class _Torch:
     broadcast_shapes, linalg = torch.broadcast_shapes, _Linalg
 
     @staticmethod
-    def sum(x: Any, axis: int = -1) -> Any:
+    def sum(x: Any, axis: int | None = -1) -> Any:
         return _whole(torch.sum(x, dim=axis))
 
     @staticmethod
@@ -105,7 +105,9 @@ class _Torch:
         return _whole(torch.amin(x, dim=() if axis is None else axis))
 
     @staticmethod
-    def all(x: Any, axis: int = -1) -> Any:
+    def all(x: Any, axis: int | None = -1) -> Any:
+        if _is_divided(x):  # of which torch.all gathers the entries, from 2.15 on
+            return _Torch.sum(~x, axis) == 0
         return torch.all(x, dim=axis)
 
     @staticmethod
@@ -126,9 +128,11 @@ class _Torch:
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value
-        return torch.as_tensor(value, device=None if like is None else like.device)
+        if like is None:
+            return torch.as_tensor(value)
+        if not isinstance(value, torch.Tensor):
+            value = torch.as_tensor(value, device=like.device)
+        return _Torch.replicate(value, like)
 
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
@@ -202,7 +206,7 @@ class _Torch:
     @staticmethod
     def integers(values: Any, like: Any) -> Any:
         if isinstance(values, torch.Tensor):
-            return values.to(torch.int64)
+            return _Torch.replicate(values.to(torch.int64), like)
         if isinstance(values, int):
             given = torch.full((), values, dtype=torch.int64, device=like.device)
         else:
@@ -219,15 +223,17 @@ class _Torch:
 
     @staticmethod
     def arange(start: int, stop: int, like: Any) -> Any:
-        return torch.arange(start, stop, dtype=like.dtype, device=like.device)
+        values = torch.arange(start, stop, dtype=like.dtype, device=like.device)
+        return _Torch.replicate(values, like)
 
     @staticmethod
     def eye(n: int, like: Any) -> Any:
-        return torch.eye(n, dtype=like.dtype, device=like.device)
+        values = torch.eye(n, dtype=like.dtype, device=like.device)
+        return _Torch.replicate(values, like)
 
     @staticmethod
     def places(n: int, like: Any) -> Any:
-        return torch.arange(n, device=like.device)
+        return _Torch.replicate(torch.arange(n, device=like.device), like)
 
     @staticmethod
     def argmax(x: Any) -> Any:
@@ -400,7 +406,7 @@ class _Torch:
         return kind.apply(value, *inputs, *slopes)
 
 
-register(torch.Tensor, _Torch)
+register(torch.Tensor, _Torch, first=True)
 
 
 def _leaf(state: Any) -> Any:
@@ -803,6 +809,15 @@ class _EagerAttach(_Attach):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         _Attach.setup_context(ctx, inputs, output)
         ctx.save_for_forward(output, *inputs[4:])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        found = _Attach.backward(ctx, g)
+        if not _is_divided(g):
+            return found
+        # Without a gradient DTensor's own functions would be given plain zeros.
+        rest = [v if v is None else torch.zeros_like(v) for v in ctx.saved_tensors]
+        return (*found[:4], *rest)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:

@@ -353,19 +353,65 @@ def test_a_divided_axis_needs_one_sum_over_the_devices_a_sum(tmp_path):
             print("refused")
         dist.destroy_process_group()
     """
-    runs = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)),
-                *(str(rank), str(tmp_path / "store")),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
+    for out in in_two_processes(program, tmp_path):
+        assert out.count("\n") == 5
+
+
+def in_two_processes(program, folder):
+    """What each of two processes prints; they are given their rank and a file."""
+    program = ["-W", "ignore", "-c", textwrap.dedent(program)]
+    given = [
+        [sys.executable, *program, str(rank), f"{folder}/store"] for rank in (0, 1)
     ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    runs = [subprocess.Popen(command, **pipes) for command in given]
+    printed = []
     for run in runs:
         out, errors = run.communicate(timeout=120)
         assert run.returncode == 0, errors
-        assert out.count("\n") == 5
+        printed.append(out)
+    return printed
+
+
+def test_masks_targets_and_losses_of_divided_scores(tmp_path):
+    program = """
+        import sys, torch, torch.distributed as dist
+        import softtopk.torch as stk
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.tensor import Shard, distribute_tensor
+
+        store = f"file://{sys.argv[2]}"
+        given = {"rank": int(sys.argv[1]), "world_size": 2}
+        dist.init_process_group("gloo", init_method=store, **given)
+        mesh = init_device_mesh("cpu", (2,))
+        torch.manual_seed(0)
+        x, y = torch.randn(6, 8, dtype=torch.double), torch.tensor([0, 1, 2, 3, 0, 1])
+        mask = torch.arange(8) < torch.arange(4, 10)[:, None]
+        calls = {
+            "soft_topk": (2,), "threshold": (2,), "top_k": (2,), "top_k_indices": (2,),
+            "top_k_st": (2,), "top_k_sum": (2,), "grad_topk": (2,), "potential": (2,),
+            "log_partition": (2,), "softmax": (), "sparsemax": (), "entmax": (1.5,),
+            "sparse_softmax": (2,), "cross_entropy": (y,), "am_softmax_loss": (y, 0.3),
+            "sparse_softmax_loss": (y, 4), "entmax_loss": (y,), "top_k_loss": (y,),
+            "in_top_k_loss": (y, 3), "stop_gradient_loss": (y,),
+        }
+        for name, rest in calls.items():
+            for axis, where in ((0, mask), (1, mask), (1, None)):
+                place = [Shard(axis)]
+                found = []
+                for v in (distribute_tensor(x, mesh, place), x.clone()):
+                    v.requires_grad_()
+                    p = getattr(stk, name)(v, *rest, where=where)
+                    slope = v
+                    if p.requires_grad:
+                        (slope,) = torch.autograd.grad((p * p).sum(), v)
+                    if hasattr(v, "full_tensor"):
+                        p, slope = p.full_tensor(), slope.full_tensor()
+                    found.append((p, slope))
+                for one, two in zip(*found):
+                    assert (one - two).abs().max() < 1e-13, (name, axis)
+            print(name)
+        dist.destroy_process_group()
+    """
+    for out in in_two_processes(program, tmp_path):
+        assert out.count("\n") == 20

@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import softtopk
 import softtopk.jax as stj
 import softtopk.torch as stk
+from softtopk import curves
 
 ROWS = np.random.default_rng(0).standard_normal((4, 6))
 
@@ -233,6 +234,27 @@ def test_a_budget_that_changes_is_compiled():
                 assert torch.equal(found, expected)
 
 
+SYMBOLS = {
+    **{name: {"k": 2, "curve": name} for name in curves.NAMED},
+    "entmax": {"k": 2, "curve": curves.entmax(1.3)},
+    "reflected": {"k": 2, "curve": curves.EXP.reflected()},
+    "affine": {"k": 2.5, "curve": curves.LAPLACE.scaled(2).shifted(0.5)},
+}
+
+
+@pytest.mark.parametrize("case", SYMBOLS)
+def test_sizes_and_numbers_may_be_symbols(case):
+    """The numbers of a curve are none: from 2.15 on no loop of torch takes symbols."""
+
+    def f(x, temperature):
+        return stk.soft_topk(x, **SYMBOLS[case], temperature=temperature)
+
+    torch.compiler.reset()
+    compiled = torch.compile(f, fullgraph=True, dynamic=True, backend="eager")
+    for x, tau in ((scores(), 0.5), (scores()[:3, :5], 0.25)):
+        torch.testing.assert_close(compiled(x, tau), f(x, tau), rtol=0, atol=1e-13)
+
+
 def test_distributed_tensors_are_not_imported():
     program = """
         import sys, torch
@@ -371,6 +393,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.filterwarnings("default:.torch.jit.trace. is deprecated:FutureWarning")
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_search_is_not_recorded_with_its_values(name):
     """They would keep the shares of the scores that they are shown."""
