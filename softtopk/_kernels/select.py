@@ -313,9 +313,8 @@ def pull_kernel(
     tau = tl.where((tau >= tiny) & (tau <= 1 / tiny), tau, 1.0)
     inverse = 1 / tau
     c, origin = zero, zero + ORIGIN
-    if FLAT:
-        c = zero + (1 - 2 * b)
-        origin = (c - 1) / b
+    if FLAT:  # from 0, next to which its slopes are largest and have a kink
+        c, origin = zero + 1, zero
     a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
     # The origin's own pair for the slopes, and the anchor for d.
     o, s = _moved(a, t, origin, tau)

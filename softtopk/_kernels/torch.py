@@ -54,6 +54,11 @@ def named(curve: Any) -> tuple[str, float]:
     return ("entmax", curve.alpha) if type(curve) is Entmax else (curve.name, 1.0)
 
 
+def _curve(name: str, alpha: float) -> Curve:
+    """The curve that `named` calls so."""
+    return Entmax(alpha) if name == "entmax" else NAMED[name]
+
+
 class Tiles(NamedTuple):
     """Rows and entries of a program, whether it holds its rows, and its warps.
 
@@ -68,8 +73,11 @@ class Tiles(NamedTuple):
     num_warps: int
 
 
-def tiles(n: int, dtype: torch.dtype) -> Tiles:
-    """How rows of n entries are cut; `tools/aot.py` shows the registers it takes."""
+def tiles(n: int, dtype: torch.dtype, flat: bool = False) -> Tiles:
+    """How rows of n entries are cut; `tools/aot.py` shows the registers it takes.
+
+    Entmax with alpha < 3/2, whose curve is `flat`, needs more of them.
+    """
     wide = 2 if dtype == torch.float64 else 1
     B = max(16, 1 << (n - 1).bit_length())
     if ON_CPU:  # the interpreter takes as long for one row as for a thousand
@@ -78,16 +86,32 @@ def tiles(n: int, dtype: torch.dtype) -> Tiles:
         return Tiles(max(1, (1 << 16) // B), B, held, 1)
     if B * wide <= 128:
         return Tiles(512 // (B * wide), B, True, 4)
-    for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384 // wide**2, 8)):
-        if B * wide <= most * (1 if most <= 4096 else wide):
+    longest = 4096 if flat or wide == 2 else 16384
+    for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384, 8)):
+        if B <= longest and B * wide <= most:
             return Tiles(1, B, True, warps)
     return Tiles(1, 4096 // wide, False, 16)
+
+
+def constants(curve: Curve, forward: bool) -> dict[str, Any]:
+    """What a kernel is compiled with for a curve: its functions and its numbers."""
+    from .curves import functions
+
+    b = curve.b if isinstance(curve, Entmax) else 0.0
+    found = functions("entmax" if b else curve.name, b)
+    given: dict[str, Any] = {"b": b, "ORIGIN": found.origin, "FLAT": found.flat}
+    if not forward:
+        return {**given, "WEIGHT": found.weight, "LOGS": found.logs}
+    given |= dict(zip(("LOW", "HIGH"), curve.support, strict=True))
+    given |= dict(zip(("MEAN", "DEV"), curve.noise or (0.0, 1.0), strict=True))
+    given |= {"SUMS": found.sums, "VALUE": found.value, "INVERSE": found.inverse}
+    return {**given, "STEP": found.step, "BEND": float(curve.bend)}
 
 
 def _launch(
     kernel: Any, x: Any, n: int, rows: int, *given: Any, **constant: Any
 ) -> None:
-    tile = tiles(n, x.dtype)
+    tile = tiles(n, x.dtype, constant["FLAT"])
     grid = (-(-rows // tile.R),)
     import triton.language as tl
 
@@ -136,13 +160,10 @@ def select(
     The budget is k, or one a row in two tensors; the temperature a number or a tensor.
     Numbers are passed in float32, and so those of float64 rows have to be tensors.
     """
-    from .curves import functions
     from .select import select_kernel
 
-    known = Entmax(alpha) if curve == "entmax" else NAMED[curve]
-    found, batch = functions(curve, alpha - 1), x.shape[:-1]
+    known, batch = _curve(curve, alpha), x.shape[:-1]
     out, a, t = _like(x), _numbers(x), _numbers(x)
-    mean, deviation = known.noise or (0.0, 1.0)
     flat = _as_rows(x)
     rows, n = flat.shape
     floor = math.floor(k) if 0 <= k < 2.0**31 else -1
@@ -154,18 +175,7 @@ def select(
             *(flat if v is None else v for v in columns),
             *(out, a, t, floor, float(k - floor), temperature, rows, n, flat.stride(0)),
             *(0 if v is None else v.stride(0) for v in columns),
-            SUMS=found.sums,
-            VALUE=found.value,
-            INVERSE=found.inverse,
-            STEP=found.step,
-            b=alpha - 1,
-            ORIGIN=found.origin,
-            FLAT=found.flat,
-            LOW=known.support[0],
-            HIGH=known.support[1],
-            MEAN=mean,
-            DEV=deviation,
-            BEND=float(known.bend),
+            **constants(known, forward=True),
             K_ROWS=whole is not None,
             TAU_ROWS=tau is not None,
         )
@@ -193,10 +203,9 @@ def pull(
     alpha: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The gradients by x, k and tau, one a row, from g by the shares."""
-    from .curves import functions
     from .select import pull_kernel
 
-    found = functions(curve, alpha - 1)
+    known = _curve(curve, alpha)
     gx, gk, gtau = _like(x), torch.empty_like(a), torch.empty_like(a)
     flat, g = _as_rows(x), g.reshape(-1, x.shape[-1])
     rows, n = flat.shape
@@ -208,11 +217,7 @@ def pull(
             flat if taus is None else taus,
             *(gx, gk, gtau, temperature, rows, n, flat.stride(0), *g.stride()),
             0 if taus is None else taus.stride(0),
-            WEIGHT=found.weight,
-            LOGS=found.logs,
-            b=alpha - 1,
-            ORIGIN=found.origin,
-            FLAT=found.flat,
+            **constants(known, forward=False),
             TAU_ROWS=tau is not None,
         )
     return gx.to(x.dtype), gk, gtau
