@@ -82,7 +82,7 @@ def check_shares(x, k, curve, worst=4):
     assert error[i] <= worst, (CLASSES[i % len(CLASSES)], k[i])
     off = np.abs(exact.sum(-1) - k - (exact - p).sum(-1)) / eps
     depth = 1.5 * np.sum(exact * -np.log(np.maximum(exact, 1e-300)), -1)
-    bound = 16 * k + (depth if not curve.support[1] == 1 else 0)
+    bound = 16 * k + (depth if curve.support[1] != 1 else 0)
     i = (off / bound).argmax()
     assert off[i] <= bound[i], (CLASSES[i % len(CLASSES)], k[i], off[i] / k[i])
     usual = k * x.shape[-1] >= 1e-2
@@ -195,7 +195,8 @@ def test_shares_and_gradients_match_fifty_digits(curve, dtype):
             for v, w in zip(gx[i], exact.vjp(g[i]), strict=True):
                 assert abs(mpf(float(v)) - w) <= size / TAU
             if W > 1e-3:
-                mean = mp.fsum(w * mpf(float(v)) for w, v in zip(exact.w, g[i])) / W
+                both = zip(exact.w, g[i], strict=True)
+                mean = mp.fsum(w * mpf(float(v)) for w, v in both) / W
                 assert abs(mpf(float(gk[i])) - mean) <= 4 * size
 
 
@@ -238,7 +239,7 @@ def test_sixteen_bits_are_rounded_once(curve, dtype):
 
 
 class Operations(TorchDispatchMode):
-    """The operations on numbers that are dispatched: views and empty memory are none."""
+    """The operations on numbers that are dispatched: a view is none."""
 
     NONE = ("detach", "new_empty", "empty", "view", "expand", "reshape", "alias")
 
