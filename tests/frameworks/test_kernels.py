@@ -194,7 +194,14 @@ def test_shares_and_gradients_match_fifty_digits(curve, dtype):
                 continue
             for v, w in zip(gx[i], exact.vjp(g[i]), strict=True):
                 assert abs(mpf(float(v)) - w) <= size / TAU
-            if W > 1e-3:
+            # Next to a kink an ulp decides which of two slopes an entry has.
+            end = curve.support[1] + exact.threshold / mpf(TAU)
+            at_kink = any(
+                abs(mpf(float(v)) / mpf(TAU) - end) < 16 * eps * (1 + abs(end))
+                for v in x[i]
+                if v > -np.inf and curve.support[1] < np.inf
+            )
+            if W > 1e-3 and not at_kink:
                 both = zip(exact.w, g[i], strict=True)
                 mean = mp.fsum(w * mpf(float(v)) for w, v in both) / W
                 assert abs(mpf(float(gk[i])) - mean) <= 4 * size
@@ -235,7 +242,8 @@ def test_sixteen_bits_are_rounded_once(curve, dtype):
     (gx,) = torch.autograd.grad(p, x, g)
     (gw,) = torch.autograd.grad(exact, wide, g.float())
     assert gx.dtype == dtype
-    torch.testing.assert_close(gx.float(), gw, rtol=2 * torch.finfo(dtype).eps, atol=0)
+    eps, least = torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal
+    torch.testing.assert_close(gx.float(), gw, rtol=eps, atol=eps * least)
 
 
 class Operations(TorchDispatchMode):
@@ -270,8 +278,18 @@ def test_a_selection_is_one_kernel_and_its_gradient_one(dtype):
         assert (forward, backward) == (["select"], ["pull"])
 
 
+# Forward and backward; the page on the frameworks states those of masks and budgets.
+COUNTED = {
+    "sparsemax": (1, 1),
+    "entmax": (1, 1),
+    "where": (3, 3),
+    "k": (9, 2),
+    "top_k_st": (49, 1),
+    "threshold": (10, 73),
+}
+
+
 def test_the_operations_of_the_others_are_these():
-    """What the page on the frameworks states, forward and backward."""
     x = torch.randn(6, 40, requires_grad=True)
     k = torch.full((6,), 2.5, requires_grad=True)
     mask = torch.rand(6, 40) < 0.8
@@ -291,9 +309,6 @@ def test_the_operations_of_the_others_are_these():
         assert "select" in forward and ("pull" in back) == (name != "threshold")
         found[name] = len(forward), len(back)
     assert found == COUNTED
-
-
-COUNTED: dict[str, tuple[int, int]] = {}
 
 
 def calls():
