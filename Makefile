@@ -37,7 +37,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env newest book live pdf site test frameworks proofs lint browser bench
-.PHONY: bench-frameworks bench-scale peers refresh dist serve clean
+.PHONY: bench-frameworks bench-accelerator bench-scale peers refresh dist serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -95,6 +95,8 @@ frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, 
 	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q \
 	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
 	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
+	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q \
+	  -n $(JOBS) --dist worksteal tests/frameworks/test_kernels.py
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q -n $(JOBS) \
 	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training book/recipes
 
@@ -115,6 +117,9 @@ peers: $(PEERS)/.installed ## every operator that does the same job on one grid,
 bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the peers, into benchmarks/frameworks.md
 	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py \
 	  --markdown benchmarks/frameworks.md
+
+bench-accelerator: ## on the accelerator of this machine, with the python whose torch drives it
+	PYTHONPATH=$(CURDIR) $(PYTHON) benchmarks/bench_accelerator.py
 
 bench-scale: $(FRAMEWORKS)/.installed ## workers and files of up to a thousand million scores, into benchmarks/scale.json
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/bench_scale.py

@@ -8,7 +8,9 @@ FILES = {
         "_frameworks/torch",
         "_frameworks/torch_internals",
         "_frameworks/torch_modules",
+        "_kernels/torch",
     ],
+    "triton": ["_kernels/curves", "_kernels/select"],
     "jax": ["jax", "_frameworks/jax"],
     "dask": ["dask"],
 }

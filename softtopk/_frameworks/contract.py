@@ -23,8 +23,8 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "over_entries", "over_points", "partition"),
-    *("priced", "rows", "simplex", "subset", "traced", "words"),
+    *("after", "constant", "either", "how", "over_entries", "over_points"),
+    *("partition", "priced", "rows", "simplex", "subset", "traced", "wide", "words"),
 )
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
@@ -189,6 +189,16 @@ class Adapter(Protocol):
 
         Then it checks the values itself.
         """
+
+    def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
+        """What `as_rows` is told of scores that `select` takes: `numbers` and `raw`.
+
+        It has the key "raw" where `select` takes scores of 16 bits as they are and
+        makes a row NaN that is out of range.
+        """
+
+    def wide(self, x: Any) -> Any:
+        """An array of the type in which raw scores x are calculated with."""
 
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.

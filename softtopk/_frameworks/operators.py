@@ -404,8 +404,8 @@ def _selected(
         rows = checked(xp, x, k, temperature, axis, where, check)
     else:
         x = scores(xp, x, "x")
-        numbers = xp.is_quick(x, curve, check)
-        rows = as_rows(xp, x, k, temperature, axis, where, numbers=numbers)
+        how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
+        rows = as_rows(xp, x, k, temperature, axis, where, **how)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 

@@ -113,13 +113,17 @@ def as_rows(
     name: str = "x",
     numbers: bool = False,
     parts: Any = None,
+    raw: bool = False,
 ) -> Rows:
     """Check types and shapes, which need no look at the values.
 
     With `numbers` a budget and a temperature that are numbers stay what they are.  What
-    divides the budget in two is `parts`, by default `split`.
+    divides the budget in two is `parts`, by default `split`.  With `raw` the scores
+    keep their 16 bits, and what belongs to a row has the type of `Adapter.wide`.
     """
-    x, dtype = xp.floating(scores(xp, x, name), name)
+    x = scores(xp, x, name)
+    x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
+    like = xp.wide(x) if raw else x
     word = word_for(xp, "axis")
     axes = check_axis(axis, x.ndim, name, word)
     sizes = tuple([x.shape[i] for i in axes])
@@ -136,10 +140,10 @@ def as_rows(
     given = tuple(x.shape)
     x = flat(xp, x, axes)
     numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
-    if numbers and _fits(xp, temperature, x):
+    if numbers and _fits(xp, temperature, like):
         return Rows(x, k, 0.0, temperature, axes, sizes, dtype, name)
     batch = tuple(x.shape[:-1])
-    whole, part = (parts or split)(xp, k, x)
+    whole, part = (parts or split)(xp, k, like)
     if whole.ndim:
         try:
             batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
@@ -149,7 +153,7 @@ def as_rows(
                 f"got shape {tuple(whole.shape)}"
             ) from None
         check_kept(tuple(whole.shape), given, axes, batch, "k", name)
-    tau = _temperature(xp, temperature, x)
+    tau = _temperature(xp, temperature, like)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):

@@ -268,17 +268,22 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
     return u, xp.where(finite, xp.log1p(r), math.nan)
 
 
-def _simplex(xp: Adapter, x: Any, curve: Entmax, *given: Any) -> Any:
+def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
     temperature, axis, where, check = given
-    if xp.is_quick(x, curve, check):
+    if xp.is_quick(x, entmax, check):
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
         if not xp.is_array(rows.tau):
-            return rows.expand(xp, xp.simplex(rows.x, curve, rows.tau))
-    rows = finite_rows(xp, x, *given)
+            return rows.expand(xp, xp.simplex(rows.x, entmax, rows.tau))
+    curve = CLIP if entmax.b == 1 else entmax
+    how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
+    if "raw" in how:  # a kernel, for which a row without a finite entry is NaN
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
+    else:
+        rows = finite_rows(xp, x, *given)
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = xp.select(CLIP if curve.b == 1 else curve, *at, False, True)
+    p, _, _ = xp.select(curve, *at, False, True)
     return rows.expand(xp, p)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.autograd import Function
 
 from .. import curves as curves
+from .._kernels import torch as kernels
 from .._namespace import register
 from .._solve.schemes import scheme_of
 from . import balance as _balance
@@ -323,7 +324,11 @@ class _Torch:
             kind = _SelectShares if shares else _Select
             return kind.apply(curve, x, whole, part, tau)
         numbers = not isinstance(tau, torch.Tensor)
-        if numbers or (not tau.ndim and _Torch.is_quick(x, curve, check)):
+        if _is_fused(curve, x):
+            quick = False
+        else:
+            quick = numbers or (not tau.ndim and _Torch.is_quick(x, curve, check))
+        if quick:
             if _is_recorded(x, part, tau):
                 return _QuickSelect.apply(curve, x, whole, part, tau)
             return _on_numpy(curve, x, whole, part, tau)[0]
@@ -394,9 +399,30 @@ class _Torch:
         """Whether NumPy may have the values: `select` takes numbers for k and tau."""
         if not _Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
             return False
-        if internals.intercepted():
+        if internals.intercepted() or _is_fused(curve, x):
             return False
         return scheme_of(curve) is not None
+
+    @staticmethod
+    def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
+        """How `as_rows` reads scores for `select`.
+
+        A kernel takes their 16 bits as they are and, unless it calculates in float64,
+        numbers for the budget and the temperature.
+        """
+        if not _is_fused(curve, x) or _Torch.looks(x, check):
+            return {"numbers": _Torch.is_quick(x, curve, check)}
+        if torch.compiler.is_compiling():
+            return {"raw": True}
+        if internals.transformed() or internals.in_dual_level():
+            return {"numbers": False}
+        return {"raw": True, "numbers": x.dtype != torch.float64}
+
+    @staticmethod
+    def wide(x: Any) -> Any:
+        """A tensor of the type and on the device of a row's own numbers."""
+        kind = kernels.working(x.dtype)
+        return x if x.dtype == kind else x.new_empty((), dtype=kind)
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -466,6 +492,58 @@ class _Constant(Function):
         return _Constant.apply(f, *_batched(info, places[1:], given)), 0
 
 
+def _is_fused(curve: Any, x: Any) -> bool:
+    """Whether a kernel selects from x: plain tensors, whose values are in memory."""
+    if type(x) not in PLAIN or not kernels.takes(curve, x):
+        return False
+    return torch.compiler.is_compiling() or not (
+        internals.is_fake(x) or internals.recorded()
+    )
+
+
+def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) -> Any:
+    """Shares, anchors and offsets, in one kernel where it takes the rows."""
+    if not _is_fused(curve, x):
+        return selection.selected(curve, x, whole, part, tau, plain)
+    if isinstance(tau, torch.Tensor):
+        given = whole, part, tau, 0.0, 1.0
+    else:
+        given = None, None, None, whole + part, tau
+    return kernels.select(x, *given, *kernels.named(curve))
+
+
+def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
+    """The gradients, in one kernel where they are numbers and t has none.
+
+    A derivative of theirs, and one by the threshold, follow from the rules in
+    `selection.pull`.
+    """
+    x, a, t, tau = at
+    last = torch.compiler.is_compiling() or _is_last(gp)
+    if gt is None and gp is not None and last and _is_fused(curve, x):
+        how = (tau, 1.0) if isinstance(tau, torch.Tensor) else (None, tau)
+        gx, gk, gtau = kernels.pull(x, gp, a, t, *how, *kernels.named(curve))
+        if how[0] is None:
+            return gx, None, None
+        return gx, gk, gtau if tau.ndim else gtau.sum()
+    numbers, dtype = not isinstance(tau, torch.Tensor), x.dtype
+    x, gp = (v if v is None else v.to(a.dtype) for v in (x, gp))
+    gx, gk, gtau = selection.pull(curve, (x, a, t, _column(tau, a)), plain, gp, gt)
+    gx = gx if gx is None else gx.to(dtype)
+    return (gx, None, None) if numbers else (gx, gk, gtau)
+
+
+def _column(tau: Any, like: Any) -> Any:
+    """A temperature as a tensor."""
+    return tau if isinstance(tau, torch.Tensor) else _Torch.numbers(tau, like)
+
+
+def _saved(ctx: Any) -> Any:
+    """x, a, t and tau, which may be a number."""
+    saved = ctx.saved_tensors
+    return saved if len(saved) == 4 else (*saved, ctx.tau)
+
+
 class _Select(Function):
     """x, k, tau to p, a and t; a is a constant."""
 
@@ -473,7 +551,7 @@ class _Select(Function):
     def forward(
         curve: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        return selection.selected(curve, x, whole, part, tau, False)
+        return _selected(curve, x, whole, part, tau, False)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -481,11 +559,15 @@ class _Select(Function):
         ctx.plain = False
         _, a, t = output
         ctx.mark_non_differentiable(a)
-        ctx.save_for_backward(x, a, t, tau)
+        if isinstance(tau, torch.Tensor):
+            ctx.save_for_backward(x, a, t, tau)
+        else:
+            ctx.tau = tau
+            ctx.save_for_backward(x, a, t)
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = selection.pull(ctx.curve, ctx.saved_tensors, ctx.plain, gp, gt)
+        gx, gk, gtau = _pull(ctx.curve, _saved(ctx), ctx.plain, gp, gt)
         return None, gx, None, gk, gtau
 
     @staticmethod
@@ -500,11 +582,12 @@ class _SelectShares(_Select):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
-        x, *rest = ctx.saved_tensors
-        # What does not depend on gp may be stored from the forward pass instead: masks,
-        # at ten times the time of reading x again.
-        x = torch.where(gp == gp, x, x)
-        gx, gk, gtau = selection.pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
+        x, *rest = _saved(ctx)
+        if not _is_fused(ctx.curve, x):
+            # What does not depend on gp may be stored from the forward pass instead:
+            # masks, at ten times the time of reading x again.
+            x = torch.where(gp == gp, x, x)
+        gx, gk, gtau = _pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
         return None, gx, None, gk, gtau
 
 
@@ -525,7 +608,7 @@ class _EagerSelect(_Select):
         if call.look:
             k = selection.budget(x, whole, part)
             call.plain = verify(ADAPTER, x, k, tau)
-        return selection.selected(call.curve, x, whole, part, tau, call.plain)
+        return _selected(call.curve, x, whole, part, tau, call.plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -533,20 +616,24 @@ class _EagerSelect(_Select):
         _Select.setup_context(ctx, (call.curve, *rest), output)
         ctx.plain = call.plain
         ctx.set_materialize_grads(False)
-        ctx.save_for_forward(rest[0], *output[1:], rest[3])
+        tau = (rest[3],) if isinstance(rest[3], torch.Tensor) else ()
+        ctx.save_for_forward(rest[0], *output[1:], *tau)
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        _, gx, *rest = _Select.backward(ctx, gp, _, gt)
-        return None, _followed(gx, ctx.saved_tensors[0]), *rest
+        at = _saved(ctx)  # once: a checkpoint calculates them again for each look
+        gx, gk, gtau = _pull(ctx.curve, at, ctx.plain, gp, gt)
+        return None, _followed(gx, at[0]), None, gk, gtau
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
-        at = ctx.saved_tensors
-        moves = zip((at[0], at[2], at[3]), (tangents[1], *tangents[3:]), strict=True)
+        x, a, t, tau = _saved(ctx)
+        dtype, x = x.dtype, x.to(a.dtype)
+        at = x, a, t, _column(tau, a)
+        moves = zip((x, t, at[3]), (tangents[1], *tangents[3:]), strict=True)
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
         dp, dt = selection.push(ctx.curve, at, ctx.plain, *given)
-        return dp, None, dt
+        return dp.to(dtype), None, dt
 
 
 class _QuickSelect(Function):

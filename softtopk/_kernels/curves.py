@@ -1,0 +1,410 @@
+r"""The named curves for the kernels: their sums over a row, and their derivatives.
+
+A kernel counts an entry from the *origin* of its curve, :math:`z=u-u_0` with
+:math:`u=(x-\lambda)/\tau`.  The origin is 0 unless the curve leaves 0 at a finite
+point.  There the share of an entry near that point is a power of its distance to it,
+and :math:`u` would keep few digits of this distance: so the origin is that point, and
+the shares of a row with :math:`k\ll1` are as accurate as all others (*computing/cost*;
+the core counts from the same point in its `edge` schemes).
+
+Each curve has four functions of a tile z of R rows, B entries each.  `c` has a number a
+row, which only the curve of entmax with alpha < 3/2 uses, and `b` is alpha - 1.
+
+- ``sums(z, c, b)``: m, P, C, W and S of each row, as `root.sums` defines them: how many
+  shares are above 1/2 (for exp and entmax: are 1), the sum P of the other shares, the
+  sum C of what the m lack to 1, the sum W of the slopes, and for entmax S = P.
+- ``value(z, c, b)``: the shares.
+- ``step(excess, P, C, W, b)``: how far the threshold ought to rise (`Curve.step`).
+- ``weight(z, c, b)``: the slope :math:`f'(u)`, or its logarithm where slopes underflow.
+
+``inverse(p, b)``, the distance u at which a share is p, is where a search begins.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+INF = tl.constexpr(float("inf"))
+
+# Several sums in one reduction wait once for all warps of a row.  Triton's interpreter
+# would add the entries one by one there.
+FUSE = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
+
+
+@triton.jit
+def log1p(y):
+    """log(1 + y), which is log v + (y - (v - 1)) / v for the rounded sum v = 1 + y.
+
+    Not a number at -1 and below.
+    """
+    v = 1 + y
+    return tl.log(v) + (y - (v - 1)) / v
+
+
+@triton.jit
+def expm1(y):
+    """e^y - 1; near 0 by seven terms of the series, which leave 2^-31 of it."""
+    series = 1 + y * (1 / 6) * (1 + y * (1 / 7))
+    series = 1 + y * (1 / 4) * (1 + y * (1 / 5) * series)
+    series = y * (1 + y * (1 / 2) * (1 + y * (1 / 3) * series))
+    return tl.where(tl.abs(y) < 0.0625, series, tl.exp(y) - 1)
+
+
+@triton.jit
+def _add2(a0, a1, b0, b1):
+    return a0 + b0, a1 + b1
+
+
+@triton.jit
+def _add3(a0, a1, a2, b0, b1, b2):
+    return a0 + b0, a1 + b1, a2 + b2
+
+
+@triton.jit
+def _add4(a0, a1, a2, a3, b0, b1, b2, b3):
+    return a0 + b0, a1 + b1, a2 + b2, a3 + b3
+
+
+@triton.jit
+def sum2(a, b):
+    if FUSE:
+        return tl.reduce((a, b), 1, _add2)
+    return tl.sum(a, 1), tl.sum(b, 1)
+
+
+@triton.jit
+def sum3(a, b, c):
+    if FUSE:
+        return tl.reduce((a, b, c), 1, _add3)
+    return tl.sum(a, 1), tl.sum(b, 1), tl.sum(c, 1)
+
+
+@triton.jit
+def sum4(a, b, c, d):
+    if FUSE:
+        return tl.reduce((a, b, c, d), 1, _add4)
+    return tl.sum(a, 1), tl.sum(b, 1), tl.sum(c, 1), tl.sum(d, 1)
+
+
+# f(u) = min(1, e^u): selection/exponential.
+
+
+@triton.jit
+def exp_sums(z, c, b: tl.constexpr):
+    one = z > 0
+    P, m = sum2(tl.where(one, 0.0, tl.exp(z)), one.to(z.dtype))
+    return m, P, 0 * P, P
+
+
+@triton.jit
+def exp_value(z, c, b: tl.constexpr):
+    return tl.exp(tl.minimum(z, 0.0))
+
+
+@triton.jit
+def exp_step(excess, P, C, W, b: tl.constexpr):
+    """The sum W of the shares below 1 falls to W e^-step: selection/exponential."""
+    return -log1p(-excess / W)
+
+
+@triton.jit
+def exp_weight(z, c, b: tl.constexpr):
+    """log f' = u up to 0."""
+    return tl.where(z <= 0, z, -INF)
+
+
+@triton.jit
+def exp_inverse(p, b: tl.constexpr):
+    return tl.log(p)
+
+
+# f(u) = e^u / 2 below 0, and f(-u) = 1 - f(u): selection/laplace.
+
+
+@triton.jit
+def laplace_sums(z, c, b: tl.constexpr):
+    one, q = z > 0, 0.5 * tl.exp(-tl.abs(z))
+    m, P, C = sum3(one.to(z.dtype), tl.where(one, 0.0, q), tl.where(one, q, 0.0))
+    return m, P, C, P + C
+
+
+@triton.jit
+def laplace_value(z, c, b: tl.constexpr):
+    q = 0.5 * tl.exp(-tl.abs(z))
+    return tl.where(z < 0, q, 1 - q)
+
+
+@triton.jit
+def two_sided_step(excess, P, C, W, b: tl.constexpr):
+    """The root of P y - C / y = P - C - excess, y = e^(-step W / (P + C)).
+
+    computing/cost, the section on a step that follows the curve.
+    """
+    D, r = P - C - excess, 2 * tl.sqrt(P) * tl.sqrt(C)
+    size = tl.maximum(tl.abs(D), r)
+    ratio = tl.minimum(tl.abs(D), r) / tl.where(size > 0, size, 1.0)
+    root = tl.abs(D) + size * tl.sqrt(1 + ratio * ratio)
+    y = tl.where(D >= 0, root / (2 * P), 2 * C / root)
+    return -tl.log(y) * (P + C) / W
+
+
+@triton.jit
+def laplace_weight(z, c, b: tl.constexpr):
+    """log f' = -|u| - log 2."""
+    return -tl.abs(z) - 0.6931471805599453
+
+
+@triton.jit
+def laplace_inverse(p, b: tl.constexpr):
+    return tl.where(p < 0.5, tl.log(2 * p), -tl.log(2 * (1 - p)))
+
+
+# f(u) = 1 / (1 + e^-u): selection/sigmoid.
+
+
+@triton.jit
+def sigmoid_sums(z, c, b: tl.constexpr):
+    """The slope is q (1 - q), of the lesser q of the share and what it lacks to 1."""
+    one, e = z > 0, tl.exp(-tl.abs(z))
+    q = e / (1 + e)
+    low, high = tl.where(one, 0.0, q), tl.where(one, q, 0.0)
+    m, P, C, Q = sum4(one.to(z.dtype), low, high, q * q)
+    return m, P, C, P + C - Q
+
+
+@triton.jit
+def sigmoid_value(z, c, b: tl.constexpr):
+    e = tl.exp(-tl.abs(z))
+    return tl.where(z < 0, e, 1.0) / (1 + e)
+
+
+@triton.jit
+def sigmoid_weight(z, c, b: tl.constexpr):
+    """log f' = -|u| - 2 log(1 + e^-|u|)."""
+    return -tl.abs(z) - 2 * tl.log(1 + tl.exp(-tl.abs(z)))
+
+
+@triton.jit
+def sigmoid_inverse(p, b: tl.constexpr):
+    return tl.log(p) - log1p(-p)
+
+
+# f(u) = u within [0, 1]: distributions/sparsemax for k = 1, selection/family.
+
+
+@triton.jit
+def clip_sums(z, c, b: tl.constexpr):
+    """P sums all inner shares as they are: to sum what some lack gains nothing."""
+    one = z >= 1
+    P, m, up = sum3(
+        tl.where(one, 0.0, tl.maximum(z, 0.0)), one.to(z.dtype), (z > 0).to(z.dtype)
+    )
+    return m, P, 0 * P, up - m
+
+
+@triton.jit
+def clip_value(z, c, b: tl.constexpr):
+    return tl.minimum(tl.maximum(z, 0.0), 1.0)
+
+
+@triton.jit
+def newton_step(excess, P, C, W, b: tl.constexpr):
+    return excess / W
+
+
+@triton.jit
+def clip_weight(z, c, b: tl.constexpr):
+    return ((z > 0) & (z < 1)).to(z.dtype)
+
+
+@triton.jit
+def clip_inverse(p, b: tl.constexpr):
+    return p
+
+
+# f(u) = (1 + u)^2 / 2 from -1 to 0, and f(-u) = 1 - f(u): selection/family.
+# Counted from -1: the slope is r = min(z, 2 - z), and f = r^2 / 2 where z <= 1.
+
+
+@triton.jit
+def triangular_weight(z, c, b: tl.constexpr):
+    return tl.maximum(tl.minimum(z, 2 - z), 0.0)
+
+
+@triton.jit
+def triangular_sums(z, c, b: tl.constexpr):
+    one, r = z > 1, triangular_weight(z, c, b)
+    q = 0.5 * r * r
+    low, high = tl.where(one, 0.0, q), tl.where(one, q, 0.0)
+    m, P, C, W = sum4(one.to(z.dtype), low, high, r)
+    return m, P, C, W
+
+
+@triton.jit
+def triangular_value(z, c, b: tl.constexpr):
+    r = triangular_weight(z, c, b)
+    q = 0.5 * r * r
+    return tl.where(z < 1, q, 1 - q)
+
+
+@triton.jit
+def triangular_step(excess, P, C, W, b: tl.constexpr):
+    """The root of P (1 - v)^2 - C (1 + v)^2 = P - C - excess, v = step W / 2 (P + C).
+
+    computing/cost, the section on the step of the triangular curve.
+    """
+    A = P + C
+    bent = 1 - (P - C) / A * (excess / A)
+    return 2 * (excess / W) / (1 + tl.sqrt(tl.maximum(bent, 0.0)))
+
+
+@triton.jit
+def triangular_inverse(p, b: tl.constexpr):
+    distance = 1 - tl.sqrt(2 * tl.where(p < 0.5, p, 1 - p))
+    return tl.where(p < 0.5, -distance, distance)
+
+
+# f(u) = (1 + b u)^(1/b) from -1/b to 0: distributions/entmax.  For b >= 1/2 counted
+# from -1/b, where f = (b z)^(1/b).
+
+
+@triton.jit
+def steep_value(z, c, b: tl.constexpr):
+    base = tl.minimum(tl.maximum(b * z, 0.0), 1.0)
+    if b == 1.0:
+        return base
+    if b == 0.5:
+        return base * base
+    on = base > 0
+    return tl.where(on, tl.exp(tl.log(tl.where(on, base, 1.0)) / b), 0.0)
+
+
+@triton.jit
+def steep_weight(z, c, b: tl.constexpr):
+    """f' = (b z)^(1/b - 1) where it is inside."""
+    base = b * z
+    inner = (base > 0) & (base <= 1)
+    if b == 1.0:
+        return inner.to(z.dtype)
+    if b == 0.5:
+        return tl.where(inner, base, 0.0)
+    return tl.where(
+        inner, tl.exp(tl.log(tl.where(inner, base, 1.0)) * (1 / b - 1)), 0.0
+    )
+
+
+@triton.jit
+def steep_sums(z, c, b: tl.constexpr):
+    one = b * z > 1
+    p = steep_value(z, c, b)
+    base = tl.maximum(b * z, 0.0)
+    if b == 1.0:
+        w = (base > 0).to(z.dtype)
+    elif b == 0.5:
+        w = base
+    else:
+        w = tl.where(base > 0, p / tl.where(base > 0, base, 1.0), 0.0)
+    P, W, m = sum3(tl.where(one, 0.0, p), tl.where(one, 0.0, w), one.to(z.dtype))
+    return m, P, 0 * P, W
+
+
+# The same f for b < 1/2, whose high power would multiply the rounding of b z.  Counted
+# from the u_0 at which 1 + b u is c, a number a row, it is c^(1/b) (1 + b z / c)^(1/b)
+# with a small error where z is small; where u is closer to 0 than to u_0, u is used.
+
+
+@triton.jit
+def _flat_log(z, c, b: tl.constexpr):
+    """log(1 + b u) - log c or, near u = 0, log(1 + b u); which; and 1 + b u > 0."""
+    c = c[:, None]
+    u = z - (1 - c) / b
+    near = 2 * u > (c - 1) / b
+    y = tl.minimum(tl.where(near, b * u, z * (b / c)), tl.where(near, 0.0, INF))
+    on = y > -1
+    return log1p(tl.where(on, y, 0.0)), near, on
+
+
+@triton.jit
+def flat_value(z, c, b: tl.constexpr):
+    log, near, on = _flat_log(z, c, b)
+    origin = tl.exp(tl.log(c) / b)[:, None]
+    return tl.where(on, tl.exp(log / b) * tl.where(near, 1.0, origin), 0.0)
+
+
+@triton.jit
+def flat_sums(z, c, b: tl.constexpr):
+    p = flat_value(z, c, b)
+    one = z > ((1 - c) / b)[:, None]
+    base = c[:, None] + b * z
+    some = (p > 0) & (base > 0) & ~one
+    w = tl.where(some, p / tl.where(some, base, 1.0), 0.0)
+    P, W, m = sum3(tl.where(one, 0.0, p), w, one.to(z.dtype))
+    return m, P, 0 * P, W
+
+
+@triton.jit
+def flat_weight(z, c, b: tl.constexpr):
+    """log f' = (1/b - 1) log(1 + b u)."""
+    log, near, on = _flat_log(z, c, b)
+    log += tl.where(near, 0.0, tl.log(c)[:, None])
+    inner = on & (z <= ((1 - c) / b)[:, None])
+    return tl.where(inner, log * (1 / b - 1), -INF)
+
+
+@triton.jit
+def entmax_step(excess, P, C, W, b: tl.constexpr):
+    """Newton's for the b-th power of the sum P: distributions/entmax."""
+    return -expm1(b * log1p(-excess / P)) / b * (P / W)
+
+
+@triton.jit
+def entmax_inverse(p, b: tl.constexpr):
+    return expm1(b * tl.log(p)) / b
+
+
+class Functions(NamedTuple):
+    """The device functions of a curve, and what it is counted from."""
+
+    sums: object
+    value: object
+    inverse: object
+    step: object
+    weight: object
+    logs: bool
+    """Whether `weight` is the logarithm of the slope."""
+    origin: float = 0.0
+    """Where a row is counted from, as a distance u; of `flat` the row decides."""
+    flat: bool = False
+
+
+_FUNCTIONS = {
+    "exp": (exp_sums, exp_value, exp_inverse, exp_step, exp_weight),
+    "laplace": (
+        *(laplace_sums, laplace_value, laplace_inverse),
+        *(two_sided_step, laplace_weight),
+    ),
+    "sigmoid": (
+        *(sigmoid_sums, sigmoid_value, sigmoid_inverse),
+        *(two_sided_step, sigmoid_weight),
+    ),
+    "clip": (clip_sums, clip_value, clip_inverse, newton_step, clip_weight),
+    "triangular": (
+        *(triangular_sums, triangular_value, triangular_inverse),
+        *(triangular_step, triangular_weight),
+    ),
+    "steep": (steep_sums, steep_value, entmax_inverse, entmax_step, steep_weight),
+    "flat": (flat_sums, flat_value, entmax_inverse, entmax_step, flat_weight),
+}
+
+
+def functions(name: str, b: float) -> Functions:
+    """The device functions of a named curve, or of entmax with alpha = 1 + b."""
+    origin = -1.0 if name == "triangular" else 0.0
+    if name == "entmax":
+        name, origin = ("steep", -1 / b) if b >= 0.5 else ("flat", -2.0)
+    logs = name in ("exp", "laplace", "sigmoid", "flat")
+    return Functions(*_FUNCTIONS[name], logs, origin, name == "flat")

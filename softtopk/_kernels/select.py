@@ -1,0 +1,367 @@
+r"""The two kernels: shares and threshold of a row, and the product with the Jacobian.
+
+A program takes R rows in a tile of R x B entries.  Rows of up to B entries are read
+once and stay in registers (HELD); longer ones are read again in each pass, B entries at
+a time.  The search is that of `softtopk/_solve/root.py` and `start.py`, line by line,
+but for the point that entries are counted from (`curves`): here
+:math:`u=z+u_0,\ z=(x-a)/\tau-t`, so that the threshold is :math:`a+\tau(t-u_0)`.
+
+The formulas are those of the book: the bracket *selection/threshold*; the start, the
+rules that end a search and the steps *computing/cost*; the gradients
+*selection/derivatives* and *computing/backward*.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from .curves import FUSE, INF, sum2
+
+NAN = tl.constexpr(float("nan"))
+PATIENCE = tl.constexpr(5)
+LIMIT = tl.constexpr(2500)
+EPS32, EPS64 = tl.constexpr(2.0**-23), tl.constexpr(2.0**-52)
+TINY32, TINY64 = tl.constexpr(2.0**-126), tl.constexpr(2.0**-1022)
+
+
+@triton.jit
+def _rows_of(rows, R: tl.constexpr):
+    """The rows of this program, and which of them there are."""
+    row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
+    return row, row < rows
+
+
+@triton.jit
+def _tile(X, row, stride, step, col, n, inside, other, DTYPE: tl.constexpr):
+    """Entries `col` of the rows, in the type to calculate with."""
+    here = inside[:, None] & (col < n)[None, :]
+    at = X + (row * stride)[:, None] + (col.to(tl.int64) * step)[None, :]
+    return tl.load(at, mask=here, other=other).to(DTYPE)
+
+
+@triton.jit
+def _plus(total, rest, term, HELD: tl.constexpr):
+    """A sum over tiles, with what rounding takes from it (TwoSum)."""
+    if HELD:
+        return term, rest
+    new = total + term
+    part = new - total
+    return new, rest + ((total - (new - part)) + (term - part))
+
+
+@triton.jit
+def _range(n0, t0, l0, s0, n1, t1, l1, s1):
+    return n0 + n1, tl.maximum(t0, t1), tl.minimum(l0, l1), s0 + s1
+
+
+@triton.jit
+def _measure(x, unit):
+    """How many scores are above -inf, the largest, the least, the sum times `unit`.
+
+    The sum is NaN if a score is; the extremes need not be.
+    """
+    on = x > -INF
+    count, low = on.to(x.dtype), tl.where(on, x, INF)
+    part = tl.where(x == -INF, 0.0, x * unit)
+    if FUSE:
+        return tl.reduce((count, x, low, part), 1, _range)
+    return tl.sum(count, 1), tl.max(x, 1), tl.min(low, 1), tl.sum(part, 1)
+
+
+@triton.jit
+def _moved(a, t, shift, tau):
+    """The pair of a threshold a + tau (t + shift), the rounded sum as its anchor.
+
+    What rounding takes from the anchor stays in t, exactly (`start.rebase`); t is a
+    rounding of the anchor already.
+    """
+    move = tau * shift
+    total = a + move
+    back = total - a
+    return total, t + ((a - (total - back)) + (move - back)) / tau
+
+
+@triton.jit
+def _follow(a, t, low, high, tau, eps):
+    """The same threshold counted from its own rounded value: `start.follow`."""
+    new, rest = _moved(a, 0 * t, t, tau)
+    shift = (new - a) / tau
+    rest = tl.where(shift == 0, t, rest)
+    slack = 2 * eps * tl.abs(shift)
+    return new, rest, low - shift - slack, high - shift + slack
+
+
+@triton.jit(do_not_specialize=["k", "part", "temperature"])
+def select_kernel(
+    X, WHOLE, PART, TAU, OUT, A, T, k, part, temperature,
+    rows, n, stride, whole_stride, part_stride, tau_stride,
+    SUMS: tl.constexpr, VALUE: tl.constexpr, INVERSE: tl.constexpr,
+    STEP: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr, FLAT: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, MEAN: tl.constexpr, DEV: tl.constexpr,
+    BEND: tl.constexpr, DTYPE: tl.constexpr, K_ROWS: tl.constexpr,
+    TAU_ROWS: tl.constexpr, R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
+):  # fmt: skip
+    ENDS: tl.constexpr = (LOW > -INF) & (HIGH < INF)
+    eps: tl.constexpr = EPS64 if DTYPE == tl.float64 else EPS32
+    tiny: tl.constexpr = TINY64 if DTYPE == tl.float64 else TINY32
+    row, inside = _rows_of(rows, R)
+    col = tl.arange(0, B)
+    zero = tl.zeros([R], DTYPE)
+    if K_ROWS:
+        whole = tl.load(WHOLE + row * whole_stride, mask=inside, other=0).to(tl.int64)
+        part = tl.load(PART + row * part_stride, mask=inside, other=0.5).to(DTYPE)
+    else:
+        whole = tl.zeros([R], tl.int64) + k
+        part = zero + part
+    if TAU_ROWS:
+        tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
+    else:
+        tau = zero + temperature
+    # Of a row that is held, the loops over its tiles have one turn and vanish.
+    stop = B if HELD else n
+    x = tl.zeros([R, B], DTYPE)
+    if HELD:
+        x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
+
+    # The moments of the finite scores: start.moments.
+    count, total, top, least = zero, zero, zero - INF, zero + INF
+    for j in range(0, stop, B):
+        if not HELD:
+            x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+        count1, top1, least1, total1 = _measure(x, 1.0 / n)
+        count, total = count + count1, total + total1
+        top, least = tl.maximum(top, top1), tl.minimum(least, least1)
+    mean = total / tl.maximum(count, 1.0) * n
+
+    # Which rows are in range, and have something to search for: selection.solved.
+    left = count.to(tl.int64) - whole
+    one, rest = whole.to(DTYPE) + part, left.to(DTYPE) - part
+    good = (tau >= tiny) & (tau <= 1 / tiny)
+    fits = (top < INF) & (mean == mean) & (part >= 0) & (part < INF) & good
+    fits = fits & (whole >= 0) & (rest >= 0)
+    inner = fits & (one > 0) & (rest > 0) & inside
+    outer = tl.where(one == 0, INF, -INF)
+    tau = tl.where(good, tau, 1.0)
+    mean = tl.where(inner, mean, 0.0)
+    top, least = tl.where(inner, top, 1.0), tl.where(inner, least, -1.0)
+    one, rest = tl.where(inner, one, 0.5), tl.where(inner, rest, 0.5)
+    count = tl.where(inner, count, 1.0)
+    whole, part = tl.where(inner, whole, 0).to(tl.int32), tl.where(inner, part, 0.5)
+    size = tl.maximum(top - mean, mean - least)
+    unit = 1 / tl.where(size > 0, size, 1.0)
+    squares = zero
+    for j in range(0, stop, B):
+        if not HELD:
+            x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+        d = tl.where(x == -INF, 0.0, (x - mean[:, None]) * unit[:, None])
+        squares += tl.sum(d * d, 1)
+    spread = size * tl.sqrt(squares / count) / tau / DEV
+
+    # The start: start.begin.
+    q = one / count
+    middle = INVERSE(q, b)
+    wide = tl.sqrt(1 + spread * spread)
+    normal = (tl.exp(0.135 * tl.log(1 - q)) - tl.exp(0.135 * tl.log(q))) / 0.1975
+    own = -(MEAN + middle) / DEV
+    t = MEAN + DEV * wide * (normal + (own - normal) / (wide * wide * wide))
+    above, below = (top - mean) / tau, (least - mean) / tau
+    slack = 0.015625 * (1 + tl.abs(middle))
+    slack += 4 * eps * (tl.abs(above) + tl.abs(below))
+    first = tl.where(one < 1, INVERSE(tl.where(one < 1, one, q), b), HIGH)
+    last = tl.where(rest < 1, INVERSE(tl.where(rest < 1, 1 - rest, q), b), LOW)
+    low = tl.maximum(below - middle, tl.where(one <= 1, above - first, -INF)) - slack
+    high = tl.minimum(above - middle, tl.where(rest <= 1, below - last, INF)) + slack
+    t = tl.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
+    # What all of it is counted from.
+    if FLAT:
+        c = (1 - 2 * b) * tl.exp(b * tl.log(tl.minimum(one, 1.0)))
+        origin = (c - 1) / b
+    else:
+        c, origin = zero, zero + ORIGIN
+    low, high = low + origin, high + origin
+    a, t, low, high = _follow(mean, t + origin, low, high, tau, eps)
+    far = tl.abs(middle - origin)
+    few = tl.minimum(one, rest)
+    scale = tl.minimum(few, 1.0)
+
+    # The search: root.solve.  A guess that is no number is no threshold either.
+    done = ~inner | (t != t)
+    before, width = zero + INF, zero + INF
+    inverse = 1 / tau
+    passes = 0
+    going = tl.max((~done).to(tl.int32), 0) > 0
+    while going:
+        m, P, C, W, P2, C2 = zero, zero, zero, zero, zero, zero
+        for j in range(0, stop, B):
+            if not HELD:
+                x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+            z = (x - a[:, None]) * inverse[:, None] - t[:, None]
+            m1, P1, C1, W1 = SUMS(z, c, b)
+            m, W = m + m1, W + W1
+            P, P2 = _plus(P, P2, P1, HELD)
+            C, C2 = _plus(C, C2, C1, HELD)
+        P, C = P + P2, C + C2
+        # root.advance
+        excess = (P - C) - ((whole - m.to(tl.int32)).to(DTYPE) + part)
+        noise = eps * (P + C)
+        tol = 2 * noise
+        if ENDS:  # half an ulp of a z at an end that is not the origin
+            start: tl.constexpr = 0.0 if FLAT else LOW - ORIGIN
+            end: tl.constexpr = 0.0 if FLAT else HIGH - ORIGIN
+            edge = tl.where(P > 0, 0.5 * min(start, 1.0), 0.0)
+            edge += tl.where(C > 0, 0.5 * min(end, 1.0), 0.0)
+            tol += eps * (scale / 16 + tl.where(passes > PATIENCE, edge * W, 0.0))
+        excess = tl.where(tl.abs(excess) <= tol, 0.0, excess)
+        proposal = t + tl.where(excess == 0, 0.0, STEP(excess, P, C, W, b))
+        low, high = tl.where(excess >= 0, t, low), tl.where(excess <= 0, t, high)
+        way = tl.where(excess > 0, high - proposal, proposal - low)
+        proposal = tl.where(way <= 8 * eps * (high - low), NAN, proposal)
+        away, room = tl.abs(excess), high - low
+        halve = ~((low < proposal) & (proposal < high))
+        late = (passes > 4 * PATIENCE) & (passes % 2 == 0)
+        slow = (2 * away > before) | (late & (16 * away > before))
+        halve = halve | (slow & (2 * room > width) & (passes > PATIENCE))
+        found = tl.where(halve, 0.5 * low + 0.5 * high, proposal)
+        move = tl.abs(found - t)
+        short = move / tl.minimum(scale, few / W)
+        settled = (short <= 2 * eps) & (away <= 8 * noise)
+        settled = settled | (excess == 0) | (short <= eps / 8)
+        new = tl.where(done | settled, t, found)
+        final = away <= 0.5 * eps * far * tl.minimum(P + C, W)
+        if BEND < INF:
+            final = final | (BEND * move * move <= 2 * eps)
+        done = done | settled | (~halve & final)
+        before, width = away, room
+        a, t, low, high = _follow(a, new, low, high, tau, eps)
+        passes += 1
+        going = (passes < LIMIT) & (tl.max((~done).to(tl.int32), 0) > 0)
+
+    if ENDS:  # the middle of the thresholds where the gap is wide: root.settled
+        CENTRE: tl.constexpr = 0.5 * LOW + 0.5 * HIGH
+        m, least1, most = zero, zero + INF, zero - INF
+        for j in range(0, stop, B):
+            if not HELD:
+                x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+            z = (x - a[:, None]) * inverse[:, None] - t[:, None]
+            up = z > (CENTRE - origin)[:, None]
+            m += tl.sum(up.to(DTYPE), 1)
+            least1 = tl.minimum(least1, tl.min(tl.where(up, x, INF), 1))
+            most = tl.maximum(most, tl.max(tl.where(up, -INF, x), 1))
+        flat = (whole - m.to(tl.int32)).to(DTYPE) + part == 0
+        flat = flat & ((least1 - most) / tau >= HIGH - LOW)
+        a1, t1 = _moved(0.5 * least1 + 0.5 * most, zero, origin - CENTRE, tau)
+        a, t = tl.where(flat, a1, a), tl.where(flat, t1, t)
+
+    # The shares, and the pair of the threshold itself: selection.shares.
+    near = (tl.abs(top - a) < INF) & (tl.abs(least - a) < INF)
+    known = tl.where(near, t, NAN)
+    a1, t1 = _moved(a, t, -origin, tau)
+    t1 = tl.where(fits & (near | ~inner), tl.where(inner, t1, outer), NAN)
+    tl.store(A + row, tl.where(inner, a1, 0.0), mask=inside)
+    tl.store(T + row, t1, mask=inside)
+    free, bad = inner & (known == known), t1 != t1
+    a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
+    others = tl.where(bad, NAN, tl.where(t1 < 0, 1.0, 0.0))
+    for j in range(0, stop, B):
+        if not HELD:
+            x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+        z = (x - a[:, None]) * inverse[:, None] - t[:, None]
+        p = tl.where(free[:, None], VALUE(z, c, b), others[:, None])
+        p = tl.where((x > -INF) | bad[:, None], p, 0.0)
+        here = inside[:, None] & (j + col < n)[None, :]
+        at = OUT + (row * n)[:, None] + (j + col)[None, :]
+        tl.store(at, p.to(OUT.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def _weights(z, c, top, on, WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr):
+    """The slopes over e^top, 0 where an entry is not `on`."""
+    w = WEIGHT(z, c, b)
+    if LOGS:
+        w = tl.exp(w - top[:, None])
+    return tl.where(on, w, 0.0)
+
+
+@triton.jit(do_not_specialize=["temperature"])
+def pull_kernel(
+    X, G, A, T, TAU, GX, GK, GTAU, temperature,
+    rows, n, stride, g_row, g_col, tau_stride,
+    WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr,
+    FLAT: tl.constexpr, DTYPE: tl.constexpr, TAU_ROWS: tl.constexpr,
+    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
+):  # fmt: skip
+    """With w the slopes, W their sum, d = (x - a) / tau: the gradients
+
+    gk = sum w g / W,  gx = w (g - gk) / tau,  gtau = -sum gx d,
+
+    of the shares' gradient g; w / W from logarithms where slopes underflow.
+    """
+    tiny: tl.constexpr = TINY64 if DTYPE == tl.float64 else TINY32
+    row, inside = _rows_of(rows, R)
+    col = tl.arange(0, B)
+    zero = tl.zeros([R], DTYPE)
+    a, t = (
+        tl.load(A + row, mask=inside, other=0),
+        tl.load(T + row, mask=inside, other=0),
+    )
+    if TAU_ROWS:
+        tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
+    else:
+        tau = zero + temperature
+    bad, free = t != t, tl.abs(t) < INF
+    tau = tl.where((tau >= tiny) & (tau <= 1 / tiny), tau, 1.0)
+    inverse = 1 / tau
+    c, origin = zero, zero + ORIGIN
+    if FLAT:  # from 0, next to which its slopes are largest and have a kink
+        c, origin = zero + 1, zero
+    a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
+    # The origin's own pair for the slopes, and the anchor for d.
+    o, s = _moved(a, t, origin, tau)
+    stop = B if HELD else n
+    x, g = tl.zeros([R, B], DTYPE), tl.zeros([R, B], DTYPE)
+    if HELD:
+        x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
+        g = _tile(G, row, g_row, g_col, col, n, inside, 0.0, DTYPE)
+
+    top = zero
+    if LOGS:
+        top = zero - INF
+        for j in range(0, stop, B):
+            if not HELD:
+                x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+            on = (x > -INF) & free[:, None]
+            z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
+            log = tl.where(on, WEIGHT(z, c, b), -INF)
+            top = tl.maximum(top, tl.max(log, 1))
+        top = tl.where(top > -INF, top, 0.0)
+    W, W2, total, total2 = zero, zero, zero, zero
+    for j in range(0, stop, B):
+        if not HELD:
+            x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+            g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
+        on = (x > -INF) & free[:, None]
+        z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
+        w = _weights(z, c, top, on, WEIGHT, LOGS, b)
+        W1, total1 = sum2(w, w * g)
+        W, W2 = _plus(W, W2, W1, HELD)
+        total, total2 = _plus(total, total2, total1, HELD)
+    W, total = W + W2, total + total2
+    gk = tl.where(bad, NAN, total / tl.where(W > 0, W, 1.0))
+    tl.store(GK + row, gk, mask=inside)
+    size = tl.exp(top) * inverse if LOGS else inverse
+    gtau, gtau2 = zero, zero
+    for j in range(0, stop, B):
+        if not HELD:
+            x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
+            g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
+        on = (x > -INF) & free[:, None]
+        z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
+        d = tl.where(on, (x - a[:, None]) * inverse[:, None], 0.0)
+        w = _weights(z, c, top, on, WEIGHT, LOGS, b)
+        gx = (w * size[:, None]) * (g - gk[:, None])
+        gtau, gtau2 = _plus(gtau, gtau2, tl.sum(gx * d, 1), HELD)
+        here = inside[:, None] & (j + col < n)[None, :]
+        at = GX + (row * n)[:, None] + (j + col)[None, :]
+        tl.store(at, gx.to(GX.dtype.element_ty), mask=here)
+    tl.store(GTAU + row, -(gtau + gtau2), mask=inside)

@@ -1,0 +1,229 @@
+"""The kernels as operations of PyTorch: which tensors they take, and their launch.
+
+An operation here has no derivative of its own.  It stands inside the autograd functions
+of `softtopk/_frameworks/torch.py`, whose rules can be differentiated again: with a
+derivative registered on the operation itself, `torch.func.grad` would fail, and a
+second derivative would leave out the one by the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ..curves import NAMED, Curve, Entmax
+
+ON_CPU = False
+"""Whether tensors on the CPU take the kernels: for the tests, which interpret them."""
+
+LONGEST = 1 << 20
+"""Entries of the longest rows that a kernel takes: one program has a row to itself."""
+
+_WORKING = {
+    torch.float64: torch.float64,
+    torch.float32: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+}
+_HAS_TRITON = find_spec("triton") is not None
+
+
+def takes(curve: Curve, x: Any) -> bool:
+    """Whether the kernels select from rows like x, which is a plain tensor."""
+    return (
+        _HAS_TRITON
+        and (x.is_cuda or ON_CPU)
+        and x.dtype in _WORKING
+        and x.ndim > 0
+        and 0 < x.shape[-1] <= LONGEST
+        and (type(curve) is Entmax or NAMED.get(curve.name) is curve)
+    )
+
+
+def working(dtype: torch.dtype) -> torch.dtype:
+    """The type that rows of this type are calculated with."""
+    return _WORKING[dtype]
+
+
+def named(curve: Any) -> tuple[str, float]:
+    """What the operations call a curve: its name and, for entmax, alpha."""
+    return ("entmax", curve.alpha) if type(curve) is Entmax else (curve.name, 1.0)
+
+
+def _curve(name: str, alpha: float) -> Curve:
+    """The curve that `named` calls so."""
+    return Entmax(alpha) if name == "entmax" else NAMED[name]
+
+
+class Tiles(NamedTuple):
+    """Rows and entries of a program, whether it holds its rows, and its warps.
+
+    The numbers of a search are those of a row, and each thread of its warps calculates
+    them again: so a row has few warps, and many rows are in flight at once.  What does
+    not fit the registers is read again in each pass.
+    """
+
+    R: int
+    B: int
+    HELD: bool
+    num_warps: int
+
+
+def tiles(n: int, dtype: torch.dtype, flat: bool = False) -> Tiles:
+    """How rows of n entries are cut; `tools/aot.py` shows the registers it takes.
+
+    Entmax with alpha < 3/2, whose curve is `flat`, needs more of them.
+    """
+    wide = 2 if dtype == torch.float64 else 1
+    B = max(16, 1 << (n - 1).bit_length())
+    if ON_CPU:  # the interpreter takes as long for one row as for a thousand
+        held = B <= 16384
+        B = B if held else 4096
+        return Tiles(max(1, (1 << 16) // B), B, held, 1)
+    if B * wide <= 128:
+        return Tiles(512 // (B * wide), B, True, 4)
+    longest = 4096 if flat or wide == 2 else 16384
+    for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384, 8)):
+        if B <= longest and B * wide <= most:
+            return Tiles(1, B, True, warps)
+    return Tiles(1, 4096 // wide, False, 16)
+
+
+def constants(curve: Curve, forward: bool) -> dict[str, Any]:
+    """What a kernel is compiled with for a curve: its functions and its numbers."""
+    from .curves import functions
+
+    b = curve.b if isinstance(curve, Entmax) else 0.0
+    found = functions("entmax" if b else curve.name, b)
+    given: dict[str, Any] = {"b": b, "ORIGIN": found.origin, "FLAT": found.flat}
+    if not forward:
+        return {**given, "WEIGHT": found.weight, "LOGS": found.logs}
+    given |= dict(zip(("LOW", "HIGH"), curve.support, strict=True))
+    given |= dict(zip(("MEAN", "DEV"), curve.noise or (0.0, 1.0), strict=True))
+    given |= {"SUMS": found.sums, "VALUE": found.value, "INVERSE": found.inverse}
+    return {**given, "STEP": found.step, "BEND": float(curve.bend)}
+
+
+def _launch(
+    kernel: Any, x: Any, n: int, rows: int, *given: Any, **constant: Any
+) -> None:
+    tile = tiles(n, x.dtype, constant["FLAT"])
+    grid = (-(-rows // tile.R),)
+    import triton.language as tl
+
+    kind = tl.float64 if x.dtype == torch.float64 else tl.float32
+    # No contraction of a product and a sum: what is left of a rounded sum is exact.
+    options = {"enable_fp_fusion": False, **tile._asdict()}
+    with torch.cuda.device_of(x), np.errstate(all="ignore"):
+        kernel[grid](*given, **constant, DTYPE=kind, **options)
+
+
+def _as_rows(x: Any) -> Any:
+    """(..., n) as rows whose entries are side by side."""
+    x = x.reshape(-1, x.shape[-1])
+    return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
+
+
+def _column(values: Any, batch: Any) -> Any:
+    """One number a row, of stride 0 if they are one."""
+    return values.expand(batch).reshape(-1)
+
+
+def _like(x: Any) -> Any:
+    """What a kernel writes its shares to: the interpreter cannot round to bfloat16."""
+    kind = torch.float32 if ON_CPU and x.dtype == torch.bfloat16 else x.dtype
+    return torch.empty(x.shape, dtype=kind, device=x.device)
+
+
+def _numbers(x: Any) -> Any:
+    """One number a row, to write to."""
+    return torch.empty(x.shape[:-1], dtype=working(x.dtype), device=x.device)
+
+
+@torch.library.custom_op("softtopk::select", mutates_args=())
+def select(
+    x: torch.Tensor,
+    whole: torch.Tensor | None,
+    part: torch.Tensor | None,
+    tau: torch.Tensor | None,
+    k: float,
+    temperature: float,
+    curve: str,
+    alpha: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Shares, anchors and offsets of rows (..., n), as `selection.selected` has them.
+
+    The budget is k, or one a row in two tensors; the temperature a number or a tensor.
+    Numbers are passed in float32, and so those of float64 rows have to be tensors.
+    """
+    from .select import select_kernel
+
+    known, batch = _curve(curve, alpha), x.shape[:-1]
+    out, a, t = _like(x), _numbers(x), _numbers(x)
+    flat = _as_rows(x)
+    rows, n = flat.shape
+    floor = math.floor(k) if 0 <= k < 2.0**31 else -1
+    columns = [None if v is None else _column(v, batch) for v in (whole, part, tau)]
+    if rows:
+        _launch(
+            select_kernel,
+            *(x, n, rows, flat),
+            *(flat if v is None else v for v in columns),
+            *(out, a, t, floor, float(k - floor), temperature, rows, n, flat.stride(0)),
+            *(0 if v is None else v.stride(0) for v in columns),
+            **constants(known, forward=True),
+            K_ROWS=whole is not None,
+            TAU_ROWS=tau is not None,
+        )
+    return out.to(x.dtype), a, t
+
+
+@select.register_fake
+def _(x: Any, *_: Any) -> Any:
+    return (
+        torch.empty(x.shape, dtype=x.dtype, device=x.device),
+        _numbers(x),
+        _numbers(x),
+    )
+
+
+@torch.library.custom_op("softtopk::pull", mutates_args=())
+def pull(
+    x: torch.Tensor,
+    g: torch.Tensor,
+    a: torch.Tensor,
+    t: torch.Tensor,
+    tau: torch.Tensor | None,
+    temperature: float,
+    curve: str,
+    alpha: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients by x, k and tau, one a row, from g by the shares."""
+    from .select import pull_kernel
+
+    known = _curve(curve, alpha)
+    gx, gk, gtau = _like(x), torch.empty_like(a), torch.empty_like(a)
+    flat, g = _as_rows(x), g.reshape(-1, x.shape[-1])
+    rows, n = flat.shape
+    taus = None if tau is None else _column(tau, x.shape[:-1])
+    if rows:
+        _launch(
+            pull_kernel,
+            *(x, n, rows, flat, g, a.reshape(-1), t.reshape(-1)),
+            flat if taus is None else taus,
+            *(gx, gk, gtau, temperature, rows, n, flat.stride(0), *g.stride()),
+            0 if taus is None else taus.stride(0),
+            **constants(known, forward=False),
+            TAU_ROWS=tau is not None,
+        )
+    return gx.to(x.dtype), gk, gtau
+
+
+@pull.register_fake
+def _(x: Any, g: Any, a: Any, *_: Any) -> Any:
+    gx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return gx, torch.empty_like(a), torch.empty_like(a)

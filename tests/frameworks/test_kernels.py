@@ -1,0 +1,410 @@
+"""The kernels of the selection, interpreted on the CPU, against 50 digits.
+
+Triton decides when it is imported whether it interprets: so these tests have a process
+of their own, which `make frameworks` starts with TRITON_INTERPRET=1.
+"""
+
+import os
+from functools import partial
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from kernel_rows import CLASSES, budgets, rows
+from mpmath import mp, mpf
+from rows import SCALES, stress, typed
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+import softtopk as stk
+import softtopk.torch as st
+from softtopk import curves
+from softtopk._frameworks import selection
+from softtopk._frameworks import torch as adapter
+from softtopk._kernels import torch as kernels
+
+if os.environ.get("TRITON_INTERPRET") != "1":
+    pytest.skip("needs TRITON_INTERPRET=1", allow_module_level=True)
+pytest.importorskip("triton")
+
+ALPHAS = (1.01, 1.1, 1.25, 1.4, 1.5, 1.75, 2.0)
+CURVES = [*curves.NAMED.values(), *map(curves.entmax, ALPHAS)]
+FEW = [*curves.NAMED.values(), *map(curves.entmax, (1.25, 1.5))]
+named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+few = pytest.mark.parametrize("curve", FEW, ids=lambda c: c.name)
+EPS = {np.float32: 2.0**-23, np.float64: 2.0**-52}
+TAU = float(np.float32(0.7))
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch):
+    monkeypatch.setattr(kernels, "ON_CPU", True)
+
+
+@pytest.fixture
+def looped(monkeypatch):
+    """Rows that are read again in each pass."""
+    tile = kernels.Tiles(1024, 64, False, 1)
+    monkeypatch.setattr(kernels, "tiles", lambda *_: tile)
+
+
+def select(x, k, curve, tau=TAU):
+    """Shares, anchors and offsets of NumPy's rows, and the budgets that were used."""
+    whole = np.floor(k)
+    part = (k - whole).astype(x.dtype)
+    given = torch.tensor(whole).long(), torch.tensor(part)
+    tau = torch.full((len(x),), tau, dtype=given[1].dtype)
+    found = kernels.select(
+        torch.tensor(x), *given, tau, 0.0, 1.0, *kernels.named(curve)
+    )
+    return found, whole + part.astype(float)
+
+
+def reference(curve):
+    if isinstance(curve, curves.Entmax):
+        return oracle.curve("entmax", curve.alpha)
+    return oracle.curve(curve.name)
+
+
+def check_shares(x, k, curve, worst=4):
+    """Shares are within 4 eps of the core's in float64, and their sums of k.
+
+    The core's bound of the sums is 16 eps k.  Shares of e^-20, as in a row of which a
+    millionth of an entry is selected, add what half an ulp of the exponent changes, in
+    three roundings of it.
+    """
+    (p, a, t), k = select(x, k, curve)
+    p, eps = p.numpy(), EPS[x.dtype.type]
+    exact = stk.soft_topk(x.astype(float), k, curve, temperature=TAU)
+    error = np.abs(p - exact).max(-1) / eps
+    i = error.argmax()
+    assert error[i] <= worst, (CLASSES[i % len(CLASSES)], k[i])
+    off = np.abs(exact.sum(-1) - k - (exact - p).sum(-1)) / eps
+    depth = 1.5 * np.sum(exact * -np.log(np.maximum(exact, 1e-300)), -1)
+    bound = 16 * k + (depth if curve.support[1] != 1 else 0)
+    i = (off / bound).argmax()
+    assert off[i] <= bound[i], (CLASSES[i % len(CLASSES)], k[i], off[i] / k[i])
+    usual = k * x.shape[-1] >= 1e-2
+    assert np.all((off <= 16 * k)[usual])
+    lam = stk.threshold(x.astype(float), k, curve, temperature=TAU)
+    return p, (a.double() + TAU * t.double()).numpy() - lam
+
+
+@named
+def test_shares_of_every_class_of_rows(curve):
+    rng = np.random.default_rng(1)
+    for count, n in ((330, 8), (77, 300)):
+        x = rows(rng, count, n, np.float32)
+        check_shares(x, budgets(rng, x), curve)
+
+
+@few
+@pytest.mark.usefixtures("looped")
+def test_rows_that_do_not_fit_a_tile(curve):
+    rng = np.random.default_rng(2)
+    x = rows(rng, 55, 200, np.float32)
+    check_shares(x, budgets(rng, x), curve)
+
+
+def exact_pull(x, g, a, t, curve):
+    """The gradients at the same thresholds in float64, and what rounding may change.
+
+    The third part is by how much each slope changes, relative to itself, where its u
+    moves by an ulp: rows whose slopes all underflow, or start vertically, show it.
+    """
+    x, g, a, t = (v.double() for v in (x, g, a, t))
+    at = x, a, t, torch.full_like(a, TAU)
+    found = selection.slopes(curve, at, False)
+    u = found.at.u
+    if isinstance(curve, curves.Entmax):
+        steep = (1 - curve.b) / (1 + curve.b * u).clip(1e-30)
+    else:
+        steep = torch.ones_like(u) * (curve.support[0] == -np.inf)
+    shown = torch.where(found.s > 0, steep * (1 + abs(u)), 0)
+    return selection.pull(curve, at, False, g, None), found, shown
+
+
+def check_gradients(x, k, curve, seed=0):
+    (_, a, t), _ = select(x, k, curve)
+    rng, eps = np.random.default_rng(seed), EPS[x.dtype.type]
+    x, g = torch.tensor(x), torch.tensor(rng.normal(size=x.shape).astype(x.dtype))
+    tau = torch.full((len(x),), TAU, dtype=a.dtype)
+    found = kernels.pull(x, g, a, t, tau, 1.0, *kernels.named(curve))
+    exact, slopes, shown = exact_pull(x, g, a, t, curve)
+    ok = torch.isfinite(t)
+    by_x, by_k, by_tau = (
+        (v.double() - w).abs()[ok] / eps for v, w in zip(found, exact, strict=True)
+    )
+    size = (g.double().abs() + exact[1].abs()[:, None])[ok]
+    w, s, shown = slopes.w[ok], slopes.s[ok], 1 + shown[ok]
+    # Next to a kink an ulp decides which of two slopes an entry has.
+    sure = abs(slopes.at.u[ok] - curve.support[1]).amin(-1) > 8 * eps
+    sure = sure | (curve.support[1] == np.inf)
+    by_x, by_k, by_tau, size, w, s, shown = (
+        v[sure] for v in (by_x, by_k, by_tau, size, w, s, shown)
+    )
+    if not 0.5 < getattr(curve, "b", 0) < 1:
+        assert torch.all(by_x * TAU <= 2 * size.amax(-1)[:, None])
+    else:  # a slope that rises vertically shows the last bit of the threshold
+        assert torch.all(by_x * TAU <= 2 * w * size.amax(-1)[:, None] * shown + 1e-30)
+    assert torch.all(by_k <= 4 * size.amax(-1) * (s * shown).sum(-1).clip(1))
+    far = slopes.at.d[ok].abs()[sure]
+    assert torch.all(by_tau * TAU <= 10 * (w * size * shown * far).sum(-1) + 1e-30)
+
+
+@named
+def test_gradients_of_every_class_of_rows(curve):
+    rng = np.random.default_rng(4)
+    for count, n in ((330, 8), (77, 300)):
+        x = rows(rng, count, n, np.float32)
+        check_gradients(x, budgets(rng, x), curve)
+
+
+@few
+@pytest.mark.usefixtures("looped")
+def test_gradients_of_rows_that_do_not_fit_a_tile(curve):
+    rng = np.random.default_rng(5)
+    x = rows(rng, 55, 200, np.float32)
+    check_gradients(x, budgets(rng, x), curve)
+
+
+@named
+@typed
+def test_shares_and_gradients_match_fifty_digits(curve, dtype):
+    given = [(x, k) for x, k in stress(dtype, SCALES[:2]) if len(x) < 40]
+    x = np.full((len(given), 12), -np.inf, dtype)
+    for row, (values, _) in zip(x, given, strict=True):
+        row[: len(values)] = values
+    (p, a, t), k = select(x, np.array([k for _, k in given], dtype), curve)
+    rng, eps = np.random.default_rng(3), EPS[dtype]
+    g = rng.normal(size=x.shape).astype(dtype)
+    tau = torch.full((len(x),), TAU, dtype=a.dtype)
+    at = torch.tensor(x), torch.tensor(g), a, t, tau
+    gx, gk, _ = kernels.pull(*at, 1.0, *kernels.named(curve))
+    f, slope = reference(curve)
+    for i in range(0, len(x), 2):
+        exact = oracle.solve(x[i], k[i], f, slope, TAU)
+        error = max(abs(mpf(float(v)) - w) for v, w in zip(p[i], exact.p, strict=True))
+        assert error <= 4 * eps, (x[i], k[i])
+        with mp.workdps(exact.digits):
+            W = mp.fsum(exact.w)
+            size = 4 * eps * float(abs(g[i]).max())
+            if getattr(curve, "b", 0) in (0.75,):
+                continue
+            for v, w in zip(gx[i], exact.vjp(g[i]), strict=True):
+                assert abs(mpf(float(v)) - w) <= size / TAU
+            # Next to a kink an ulp decides which of two slopes an entry has.
+            end = curve.support[1] + exact.threshold / mpf(TAU)
+            at_kink = any(
+                abs(mpf(float(v)) / mpf(TAU) - end) < 16 * eps * (1 + abs(end))
+                for v in x[i]
+                if v > -np.inf and curve.support[1] < np.inf
+            )
+            if W > 1e-3 and not at_kink:
+                both = zip(exact.w, g[i], strict=True)
+                mean = mp.fsum(w * mpf(float(v)) for w, v in both) / W
+                assert abs(mpf(float(gk[i])) - mean) <= 4 * size
+
+
+SPECIAL = torch.tensor(
+    [
+        *([1, 2, 3, -np.inf], [1, 2, 3, 4], [1, 2, 3, 4], [np.nan, 1, 2, 3]),
+        *([np.inf, 1, 2, 3], [-np.inf] * 4, [1, 2, 3, 4], [1, 2, 3, 4]),
+        *([-np.inf, -np.inf, 5, -np.inf], [3e38, -3e38, 0, 1], [5, 5, 5, 5]),
+    ]
+)
+COUNTS = torch.tensor([3.0, 0, 4, 1, 1, 0, -1, 5, 1, 1, 2])
+
+
+@few
+def test_special_rows_are_those_of_the_other_path(curve, monkeypatch):
+    def found():
+        x = SPECIAL.clone().requires_grad_()
+        p = st.soft_topk(x, COUNTS, curve, check=False)
+        return p.detach(), *torch.autograd.grad((p[[0, 1, 2, 8, 9, 10]] ** 2).sum(), x)
+
+    own = found()
+    monkeypatch.setattr(kernels, "ON_CPU", False)
+    for one, two in zip(own, found(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@few
+def test_sixteen_bits_are_rounded_once(curve, dtype):
+    x = (4 * torch.randn(32, 100)).to(dtype).requires_grad_()
+    p = st.soft_topk(x, 9.5, curve, check=False)
+    wide = x.detach().float().requires_grad_()
+    exact = st.soft_topk(wide, 9.5, curve, check=False)
+    assert p.dtype == dtype and torch.equal(p, exact.to(dtype))
+    g = torch.randn(32, 100).to(dtype)
+    (gx,) = torch.autograd.grad(p, x, g)
+    (gw,) = torch.autograd.grad(exact, wide, g.float())
+    assert gx.dtype == dtype
+    eps, least = torch.finfo(dtype).eps, torch.finfo(dtype).smallest_normal
+    torch.testing.assert_close(gx.float(), gw, rtol=eps, atol=eps * least)
+
+
+class Operations(TorchDispatchMode):
+    """The operations on numbers that are dispatched: a view is none."""
+
+    NONE = ("detach", "new_empty", "empty", "view", "expand", "reshape", "alias")
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function._schema.name.split("::")[1]
+        if name not in self.NONE:
+            self.names.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+def counted(f):
+    with Operations() as operations:
+        value = f()
+    return value, operations.names
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_selection_is_one_kernel_and_its_gradient_one(dtype):
+    x = torch.randn(6, 40).to(dtype).requires_grad_()
+    for curve in (*FEW, curves.entmax(1.01)):
+        p, forward = counted(lambda c=curve: st.soft_topk(x, 8, c, check=False))
+        g = torch.ones_like(p)
+        _, backward = counted(lambda p=p, g=g: torch.autograd.grad(p, x, g))
+        assert (forward, backward) == (["select"], ["pull"])
+
+
+# Forward and backward; the page on the frameworks states those of masks and budgets.
+COUNTED = {
+    "sparsemax": (1, 1),
+    "entmax": (1, 1),
+    "where": (3, 3),
+    "k": (9, 2),
+    "top_k_st": (49, 1),
+    "threshold": (10, 73),
+}
+
+
+def test_the_operations_of_the_others_are_these():
+    x = torch.randn(6, 40, requires_grad=True)
+    k = torch.full((6,), 2.5, requires_grad=True)
+    mask = torch.rand(6, 40) < 0.8
+    calls = {
+        "sparsemax": partial(st.sparsemax, x, check=False),
+        "entmax": partial(st.entmax, x, 1.5, check=False),
+        "where": partial(st.soft_topk, x, 8, where=mask, check=False),
+        "k": partial(st.soft_topk, x, k, check=False),
+        "top_k_st": partial(st.top_k_st, x, 8, check=False),
+        "threshold": partial(st.threshold, x, 8, check=False),
+    }
+    found = {}
+    for name, call in calls.items():
+        value, forward = counted(call)
+        g = torch.ones_like(value)
+        _, back = counted(lambda v=value, g=g: torch.autograd.grad(v, x, g))
+        assert "select" in forward and ("pull" in back) == (name != "threshold")
+        found[name] = len(forward), len(back)
+    assert found == COUNTED
+
+
+def calls():
+    x = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
+    k = torch.full((3,), 4.5, dtype=torch.float64, requires_grad=True)
+    tau = torch.tensor(0.8, dtype=torch.float64, requires_grad=True)
+    return x, k, tau
+
+
+@few
+def test_derivatives_of_every_order(curve):
+    def f(x, k, tau):
+        return st.soft_topk(x, k, curve, temperature=tau, check=False)
+
+    given = calls()
+    assert torch.autograd.gradcheck(f, given, fast_mode=True)
+    assert torch.autograd.gradgradcheck(f, given, fast_mode=True)
+
+
+def test_transforms(monkeypatch):
+    def f(x):
+        return st.soft_topk(x, 3.0, temperature=0.8, check=False)
+
+    def loss(x):
+        return f(x).square().sum()
+
+    x = calls()[0].detach()
+
+    def results():
+        return (
+            torch.func.vmap(f)(x),
+            torch.func.grad(loss)(x),
+            torch.func.vmap(torch.func.grad(loss))(x),
+            torch.func.jvp(f, (x,), (x.sin(),))[1],
+            torch.func.hessian(loss)(x[0]),
+            torch.func.jvp(f, (x.bfloat16(),), (x.bfloat16(),))[1].double(),
+        )
+
+    own = results()
+    monkeypatch.setattr(kernels, "ON_CPU", False)
+    for one, two in zip(own, results(), strict=True):
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_compiled_forward_and_backward(dtype):
+    def f(x, k, tau):
+        return (st.soft_topk(2 * x, k, temperature=tau, check=False) ** 2).sum()
+
+    x, k, tau = calls()
+    given = x.detach().to(dtype).requires_grad_(), k, tau
+    g = torch.compile(f, fullgraph=True, backend="aot_eager")
+    for one, two in zip(
+        *(torch.autograd.grad(h(*given), given) for h in (f, g)), strict=True
+    ):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-6)
+
+
+def test_compiled_lengths_and_thresholds():
+    f = torch.compile(
+        lambda x: st.soft_topk(x, 3.0, check=False),
+        fullgraph=True,
+        dynamic=True,
+        backend="aot_eager",
+    )
+    for n in (20, 33, 50):
+        x = torch.randn(4, n)
+        torch.testing.assert_close(f(x), st.soft_topk(x, 3.0, check=False))
+
+    def g(x):
+        return st.threshold(x, 3.0, check=False).sum()
+
+    x = calls()[0]
+    compiled = torch.compile(g, fullgraph=True, backend="aot_eager")
+    one, two = (torch.autograd.grad(h(x), x)[0] for h in (g, compiled))
+    torch.testing.assert_close(one, two)
+
+
+def test_checkpoints_and_autocast():
+    x = torch.randn(4, 9, requires_grad=True)
+
+    def f(x):
+        return st.soft_topk(x @ x.mT, 2, check=False).float().square().sum()
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (one,) = torch.autograd.grad(f(x), x)
+        (two,) = torch.autograd.grad(checkpoint(f, x, use_reentrant=False), x)
+    torch.testing.assert_close(one, two)
+
+
+def test_what_goes_the_other_way():
+    x = torch.randn(2, 9)
+    named = curves.LAPLACE
+    assert adapter._is_fused(named, x)
+    assert not adapter._is_fused(named.shifted(1.0), x)
+    assert not adapter._is_fused(named, x.to(torch.int64))
+    assert not adapter._is_fused(named, torch.empty(2, 9, device="meta"))
+    assert not kernels.takes(named, torch.empty(1, kernels.LONGEST + 1, device="meta"))
+    assert st.soft_topk(torch.empty(0, 9), 2, check=False).shape == (0, 9)

@@ -1,0 +1,44 @@
+"""The kernels compiled ahead of time, for accelerators that need not be there."""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("Triton interprets in this process", allow_module_level=True)
+PATH = Path(__file__).parents[2] / "tools" / "aot.py"
+
+
+@pytest.fixture(scope="module")
+def aot():
+    spec = importlib.util.spec_from_file_location("aot", PATH)
+    sys.modules["aot"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# The most registers of a thread, of the 255 that there are, and bytes spilled.
+CASES = [
+    ("sm_80", "laplace", "fp32", 128, 80, 0),
+    ("sm_90", "laplace", "bf16", 128, 80, 0),
+    ("sm_90", "laplace", "fp32", 4096, 168, 0),
+    ("sm_80", "exp", "fp16", 50000, 64, 0),
+    ("sm_90", "laplace", "fp32", 16384, 255, 64),
+    ("sm_90", "triangular", "fp64", 4096, 255, 64),
+    ("sm_90", "entmax1.25", "fp32", 4096, 255, 64),
+    ("gfx942", "laplace", "fp32", 128, 128, 0),
+    ("gfx942", "clip", "fp32", 4096, 255, 0),
+    ("gfx942", "entmax1.5", "bf16", 50000, 255, 0),
+]
+
+
+@pytest.mark.parametrize(("target", "curve", "dtype", "n", "most", "spilled"), CASES)
+def test_registers_and_spills(aot, target, curve, dtype, n, most, spilled):
+    for forward in (True, False):
+        use = aot.compiled(forward, curve, dtype, n, target)
+        assert use.registers <= most
+        assert use.spilled <= spilled
