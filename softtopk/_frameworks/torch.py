@@ -129,11 +129,10 @@ class _Torch:
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
-        if like is None:
-            return torch.as_tensor(value)
         if not isinstance(value, torch.Tensor):
-            value = torch.as_tensor(value, device=like.device)
-        return _Torch.replicate(value, like)
+            device = None if like is None else like.device
+            value = torch.as_tensor(value, device=device)
+        return value if like is None else _Torch.replicate(value, like)
 
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
