@@ -171,14 +171,15 @@ def threshold(
     Parameters
     ----------
     x, k, curve, temperature, axis, where, cost, per
-        As in `soft_topk`.  With costs the threshold is the price of a unit of cost, and
-        by "entry" in the units of the scores over those of the costs.
+        As in `soft_topk`.
 
     Returns
     -------
     array or scalar
         One number per row, of the shape of `x` without `axis`, or of its broadcast
-        against `k`: the rounded sum of anchor and offset.  Where :math:`\lambda` is not
+        against `k`: the rounded sum of anchor and offset.  With costs it is the price
+        of a unit of cost, which by "entry" has the units of the scores over those of
+        the costs.  Where :math:`\lambda` is not
         unique, the middle of its interval if the curve reaches 0 and 1 and the gap
         after the k-th score exceeds its width times the temperature; some point of the
         interval for a curve that is flat in between.  At k = 0 it is +inf, and -inf

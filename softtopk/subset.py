@@ -165,7 +165,7 @@ def log_partition(
     Parameters
     ----------
     x, k, temperature, axis, where
-        As in `grad_topk`.  At temperature 1 the result is :math:`\log Z_k`.
+        As in `grad_topk`.
 
     Returns
     -------

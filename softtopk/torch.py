@@ -1074,13 +1074,13 @@ def threshold(
     Parameters
     ----------
     x, k, curve, temperature, dim, where, cost, per, check
-        As in `soft_topk`.  With costs the threshold is the price of a unit of cost.
+        As in `soft_topk`.
 
     Returns
     -------
     array
         One number a row; +inf where k = 0, -inf where k takes all finite entries: its
-        derivatives are 0 there.
+        derivatives are 0 there.  With costs it is the price of a unit of cost.
 
     Notes
     -----
@@ -1119,11 +1119,12 @@ def top_k(
 
     Parameters
     ----------
-    x, k, dim, where, cost, per, check
-        As in `soft_topk`.  A number k is found by a selection, an array by sorting, and
-        so is a budget with costs: then the entries are taken in the order of ``x /
-        cost``, or by "cost" in that of `x`, until the budget is spent, which the last
-        of them gets what is left of (Dantzig's solution of the continuous knapsack).
+    x, k, dim, where, check
+        As in `soft_topk`.
+    cost, per
+        As in `soft_topk`.  With costs the entries are taken in the order of ``x /
+        cost``, or of `x` if `per` is "cost", until the budget is spent; the last of
+        them gets what is left (Dantzig's solution of the continuous knapsack).
     ties : "share" or "first"
         What equal scores at the k-th place get.  By "share" each gets the same part of
         what is left.  By "first" the first of them, in C order, get 1 and the others 0,
@@ -1136,6 +1137,10 @@ def top_k(
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives; the
         entries at the k-th place have derivatives by `k` and `cost`.
         A row without an entry that takes part is all 0, and its budget must be 0.
+
+    Notes
+    -----
+    A selection for one number k; a sort for an array of them, and with costs.
     """
     found: Tensor = _operators.top_k(
         _XP,
@@ -1221,14 +1226,15 @@ def top_k_loss(
         Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
         indices.
     x, k, curve, temperature, dim, where, check
-        As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+        As in `soft_topk`.
     ignore_index, reduction
         As in `cross_entropy`.
 
     Returns
     -------
     array
-        One loss a row, in the units of the scores, at least 0.
+        One loss a row, in the units of the scores, at least 0.  It has derivatives by
+        `x` and `temperature`.
     """
     found: Tensor = _losses.top_k_loss(
         _XP,

@@ -287,14 +287,15 @@ def top_k_loss(
         Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
         indices.
     x, k, curve, temperature, axis, where, check
-        As in `soft_topk`.  The loss has derivatives by `x` and `temperature`.
+        As in `soft_topk`.
     ignore_index, reduction
         As in `cross_entropy`.
 
     Returns
     -------
     array
-        One loss a row, in the units of the scores, at least 0.
+        One loss a row, in the units of the scores, at least 0.  It has derivatives by
+        `x` and `temperature`.
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)

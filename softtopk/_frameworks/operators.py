@@ -104,13 +104,13 @@ def threshold(
     Parameters
     ----------
     x, k, curve, temperature, axis, where, cost, per, check
-        As in `soft_topk`.  With costs the threshold is the price of a unit of cost.
+        As in `soft_topk`.
 
     Returns
     -------
     array
         One number a row; +inf where k = 0, -inf where k takes all finite entries: its
-        derivatives are 0 there.
+        derivatives are 0 there.  With costs it is the price of a unit of cost.
 
     Notes
     -----
@@ -177,11 +177,12 @@ def top_k(
 
     Parameters
     ----------
-    x, k, axis, where, cost, per, check
-        As in `soft_topk`.  A number k is found by a selection, an array by sorting, and
-        so is a budget with costs: then the entries are taken in the order of ``x /
-        cost``, or by "cost" in that of `x`, until the budget is spent, which the last
-        of them gets what is left of (Dantzig's solution of the continuous knapsack).
+    x, k, axis, where, check
+        As in `soft_topk`.
+    cost, per
+        As in `soft_topk`.  With costs the entries are taken in the order of ``x /
+        cost``, or of `x` if `per` is "cost", until the budget is spent; the last of
+        them gets what is left (Dantzig's solution of the continuous knapsack).
     ties : "share" or "first"
         What equal scores at the k-th place get.  By "share" each gets the same part of
         what is left.  By "first" the first of them, in C order, get 1 and the others 0,
@@ -194,6 +195,10 @@ def top_k(
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives; the
         entries at the k-th place have derivatives by `k` and `cost`.
         A row without an entry that takes part is all 0, and its budget must be 0.
+
+    Notes
+    -----
+    A selection for one number k; a sort for an array of them, and with costs.
     """
     share_ties = check_ties(ties)
     costs.check_per(per)

@@ -1,6 +1,7 @@
 """The modules that a tool writes for PyTorch and JAX are those that it would write."""
 
 import ast
+import re
 import sys
 from pathlib import Path
 
@@ -44,3 +45,16 @@ def test_every_function_has_types_and_says_what_its_parameters_are(library):
             word = f.args.kwarg.arg
             assert f"{word} :" not in text
             assert f"`{word}`" not in text
+
+
+def test_a_shared_description_is_short() -> None:
+    """The book repeats it for each of the parameters that share it."""
+    entry = re.compile(r"^ {4}(\w+(?:, \w+){2,})\n((?: {8}.*\n)+)", re.MULTILINE)
+    found = {
+        f"{path.name}: {names}": " ".join(text.split())
+        for path in (ROOT / "softtopk").rglob("*.py")
+        for names, text in entry.findall(path.read_text(encoding="utf8"))
+    }
+    assert len(found) > 20
+    long = {where: text for where, text in found.items() if len(text) > 100}
+    assert long == {}
