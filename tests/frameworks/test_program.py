@@ -1,4 +1,4 @@
-"""How long the programs are that a compiler gets, so that they do not grow unnoticed."""
+"""How long the programs are that a compiler gets: they must not grow unnoticed."""
 
 import jax
 import jax.numpy as jnp
