@@ -301,7 +301,9 @@ class _Laplace(_TwoSided):
 
     def inverse(self, p: Any) -> Array:
         xp, p = _shares(p)
-        return xp.where(p < 0.5, _log(xp, 2 * p), -_log(xp, 2 * (1 - p)))
+        low = p < 0.5
+        t = _log(xp, 2 * xp.where(low, p, 1 - p))
+        return xp.where(low, t, -t)
 
     def slope_of_p(self, p: Any) -> Array:
         xp, p = _shares(p)
@@ -726,12 +728,14 @@ def _shares(p: Any) -> tuple[Any, Any]:
 
 def _log(xp: Any, p: Any) -> Any:
     """log p, -inf at 0, without a warning or an infinite derivative there."""
-    return xp.where(p > 0, xp.log(xp.where(p > 0, p, 1)), -math.inf)
+    positive = p > 0
+    return xp.where(positive, xp.log(xp.where(positive, p, 1)), -math.inf)
 
 
 def _log1m(xp: Any, p: Any) -> Any:
     """log(1 - p), likewise at 1."""
-    return xp.where(p < 1, xp.log1p(-xp.where(p < 1, p, 0)), -math.inf)
+    below = p < 1
+    return xp.where(below, xp.log1p(-xp.where(below, p, 0)), -math.inf)
 
 
 def _xlogx(xp: Any, p: Any) -> Any:

@@ -48,6 +48,7 @@ class Adapter(Protocol):
     """Right near 0 when compiled, too."""
     floor: Any
     hypot: Any
+    """Of numbers of which at most one is infinite."""
     isfinite: Any
     log: Any
     log1p: Any

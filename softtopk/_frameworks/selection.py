@@ -67,19 +67,20 @@ def solved(
         a, t = root.solve(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    top, least, mean, _ = row
-    fits = (top < math.inf) & (mean == mean) & (k.part >= 0)
-    fits = fits & (k.whole >= 0) & (k.rest >= 0) & (tau > 0) & (tau < math.inf)
-    inner = fits & (k.without(0) > 0) & (k.rest > 0)
+    (top, least, mean, _), one, rest = row, k.without(0), k.rest
+    warm = (tau > 0) & (tau < math.inf)
+    fits = (top < math.inf) & (mean == mean) & warm
+    fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
+    inner = fits & (one > 0) & (rest > 0)
     safe = Budget(
         xp.where(inner, k.whole, 0),
         xp.where(inner, k.part, 0.5),
         xp.where(inner, k.n, x.shape[-1]),
     )
-    scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
+    scale = xp.where(warm, tau, 1)
     a, t = root.solve(curve, x, safe, scale, row, inner)
-    outer = xp.where(k.without(0) == 0, xp.full_like(t, math.inf), -math.inf)
-    near = (abs(top - a) < math.inf) & (abs(least - a) < math.inf)
+    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
+    near = xp.maximum(top - a, a - least) < math.inf
     t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares(curve, x, a, t, tau), a, t

@@ -52,7 +52,7 @@ def decide(
     size, room = abs(excess), high - low
     halve = ~((low < proposal) & (proposal < high))
     if not isinstance(count, int) or count > PATIENCE:
-        late = (count > 4 * PATIENCE) & (count % 2 == 0)
+        late = (count > 4 * PATIENCE) & (count & 1 == 0)
         slow = (2 * size > before) | (late & (16 * size > before))
         halve = halve | (slow & (2 * room > width) & (count > PATIENCE))
     t = choose(halve, 0.5 * low + 0.5 * high, proposal)
@@ -125,23 +125,26 @@ def advance(
     few = xp.minimum(k.without(0), k.rest)
     scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
-    floor = 0 * noise
+    small = 2 * noise
     if ends(curve):
         low, high = (0.5 * min(abs(end), 1) for end in curve.support)
         size = low * (P > 0) + high * (C > 0)
-        floor = eps * (scale / 16 + choose(count > PATIENCE, size * W, 0))
-    excess = xp.where(abs(excess) <= 2 * noise + floor, 0, excess)
-    proposal = t + xp.where(excess == 0, 0, curve.step(excess, P, C, W, S))
+        small = small + eps * (scale / 16 + choose(count > PATIENCE, size * W, 0))
+    vanishes = abs(excess) <= small
+    excess = xp.where(vanishes, 0, excess)
+    proposal = t + xp.where(vanishes, 0, curve.step(excess, P, C, W, S))
     search = narrow(search, excess)
     proposal = xp.where(leads_back(search, excess, proposal), math.nan, proposal)
     found, halve = decide(search, excess, proposal, count)
     move = abs(found.t - t)
     size = move / xp.minimum(scale, few / W)
-    rounding = (size <= 2 * eps) & (abs(excess) <= 8 * noise) | (size <= eps / 8)
-    settled = (excess == 0) | rounding
+    rounding = (size <= 2 * eps) & (found.excess <= 8 * noise) | (size <= eps / 8)
+    settled = vanishes | rounding
     t = xp.where(done | settled, t, found.t)
     unseen = 0.5 * eps * far * xp.minimum(P + C, W)
-    last = (curve.bend * move * move <= 2 * eps) | (abs(excess) <= unseen)
+    last = found.excess <= unseen
+    if curve.bend < math.inf:
+        last = last | (curve.bend * move * move <= 2 * eps)
     done = done | settled | ~halve & last
     return follow(State(a, found._replace(t=t), done), tau)
 
@@ -162,8 +165,9 @@ def solve(
         found = sums(curve, distances(x, tau, at.anchor, at.search.t))
         return count + 1, advance(curve, k, tau, found, at, count, far)
 
-    far = abs(curve.inverse(k.mean))
-    start = begin(curve, k, tau, row)
+    middle = curve.inverse(k.mean)
+    far = abs(middle)
+    start = begin(curve, k, tau, row, middle)
     if free is not True:
         start = start._replace(done=~free)
     _, at = loop(going, step, (0, start))

@@ -116,15 +116,18 @@ def follow(at: State, tau: Any) -> State:
     return State(a, search._replace(t=t, low=low, high=high), at.done)
 
 
-def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
+def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -> State:
     """Where to start from, for rows with 0 < k < n finite entries.
+
+    `middle` is the curve's inverse of k / n, for a caller that has it already: compiled
+    programs are shorter if they calculate it once.
 
     The threshold is the (1 - k/n)-quantile of a score plus the noise of the curve.  If
     the scores are normal, the skewness of the sum is the noise's times ``wide**-3``:
     so much of the way from the normal quantile to the noise's own is gone.
     """
     xp, a, q = namespace(row.mean), row.mean, k.mean
-    middle = curve.inverse(q)
+    middle = curve.inverse(q) if middle is None else middle
     mean, deviation = curve.noise or (0.0, 1.0)
     spread = row.deviation / tau / deviation
     wide = xp.hypot(spread, xp.ones_like(spread))
@@ -135,12 +138,13 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments) -> State:
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
     one, rest = k.without(0), k.rest
-    first = curve.inverse(xp.where(one < 1, one, q))
-    first = xp.where(one < 1, first, curve.support[1])
-    last = curve.inverse(xp.where(rest < 1, 1 - rest, q))
-    last = xp.where(rest < 1, last, curve.support[0])
-    first = xp.where(one <= 1, above - first, -math.inf)
-    last = xp.where(rest <= 1, below - last, math.inf)
+    # One inverse serves both ends: k < 1 and k > n - 1 meet only at n = 1, where q = k.
+    single, all_but = one < 1, rest < 1
+    end = curve.inverse(xp.where(single, one, xp.where(all_but, 1 - rest, q)))
+    first = above - xp.where(single, end, curve.support[1])
+    last = below - xp.where(all_but, end, curve.support[0])
+    first = xp.where(one <= 1, first, -math.inf)
+    last = xp.where(rest <= 1, last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
