@@ -1,0 +1,118 @@
+"""How accurate the kernels for accelerators are, and a kernel of another package.
+
+    TRITON_INTERPRET=1 python benchmarks/kernel_accuracy.py
+
+Triton's interpreter runs both on the CPU, in float32, and the core in float64 has the
+exact shares.  For each curve the package's kernels take 5000 rows of every class of
+`tests/frameworks/kernel_rows.py`.  Entmax for k = 1 is measured beside the kernel of
+adasplash (`pip install --no-deps adasplash==0.2.2`).  The worst errors are stored in
+benchmarks/kernels.json, which *computing/cost* prints.  An accelerator rounds its
+exponential less well than NumPy, which the interpreter uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+import softtopk as stk
+from softtopk import curves
+from softtopk._kernels import torch as kernels
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "tests" / "frameworks"))
+import kernel_rows  # noqa: E402
+
+SIZES = ((4000, 8), (1000, 300))
+ALPHAS = (1.01, 1.1, 1.25, 1.4, 1.5, 1.75, 2.0)
+WORST = ("shares", "sums", "x", "k", "tau")
+
+
+def worst_errors(curve: curves.Curve) -> dict[str, float]:
+    """Shares in eps; sums over eps k, where k n >= 0.01; gradients in eps of a sum."""
+    found: dict[str, list[float]] = {name: [] for name in WORST}
+    for count, n in SIZES:
+        rng = np.random.default_rng(n)
+        x = kernel_rows.rows(rng, count, n, np.float32)
+        k = kernel_rows.budgets(rng, x)
+        error, off, bound = kernel_rows.share_errors(x, k, curve)
+        assert (off <= bound).all()
+        usual = k * n >= 1e-2
+        by = kernel_rows.gradient_errors(x, k, curve)
+        values = (error, (off / k)[usual], *by)
+        for name, value in zip(WORST, values, strict=True):
+            found[name].append(float(value.max()))
+    return {name: round(max(values), 2) for name, values in found.items()}
+
+
+@triton.jit
+def float2int_rd(x: Any) -> Any:
+    """Stands for a function of the device's library, which no interpreter has."""
+    return tl.floor(x).to(tl.int32)
+
+
+@triton.jit
+def isinf(x: Any) -> Any:
+    return tl.abs(x) == float("inf")
+
+
+def adasplash(x: Any, alpha: float) -> Any:
+    """Its `triton_entmax` with the defaults, without the choice of a block's size."""
+    other = importlib.import_module("adasplash.triton_entmax_v2")
+    other.float2int_rd, other.isinf = float2int_rd, isinf
+    y, n = torch.zeros_like(x), x.shape[1]
+    with np.errstate(all="ignore"):
+        other._fwd_entmax[(len(x), 1, 1)](x, y, alpha, 2, n, True, False, BLOCK_N=64)
+    return y
+
+
+def classes(count: int) -> dict[str, Any]:
+    """Rows of 64 scores."""
+    x = np.random.default_rng(0).normal(size=(count, 64)).astype(np.float32)
+    ties = np.round(2 * x) / 2
+    masked = np.where(np.arange(64) % 3 == 1, -np.inf, x)
+    return {
+        "normal": x,
+        "rounded to halves": ties.astype(np.float32),
+        "a third masked": masked.astype(np.float32),
+        "1000 added": x + np.float32(1000),
+    }
+
+
+def beside(count: int = 40) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for name, x in classes(count).items():
+        for alpha in (1.5, 2.0):
+            exact = stk.entmax(x.astype(float), alpha)
+            whole = torch.ones(count, dtype=torch.int64), torch.zeros(count)
+            given = torch.tensor(x), *whole, None, 0.0, 1.0, "entmax", alpha
+            values = {"softtopk": kernels.select(*given)[0]}
+            values["adasplash"] = adasplash(torch.tensor(x), alpha)
+            for package, p in values.items():
+                error = np.abs(p.numpy() - exact).max() / 2.0**-23
+                found.setdefault(f"{package} {alpha}", {})[name] = float(f"{error:.2g}")
+    return found
+
+
+def main() -> None:
+    kernels.ON_CPU = True
+    named = [*curves.NAMED.values(), *map(curves.entmax, ALPHAS)]
+    found: dict[str, Any] = {"rows": sum(count for count, _ in SIZES), "curves": {}}
+    for curve in named:
+        found["curves"][curve.name] = worst_errors(curve)
+        print(curve.name, found["curves"][curve.name], flush=True)
+    found["entmax"] = beside()
+    found["versions"] = {"triton": triton.__version__, "adasplash": "0.2.2"}
+    (HERE / "kernels.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
