@@ -7,13 +7,16 @@ exact shares.  For each curve the package's kernels take 5000 rows of every clas
 `tests/frameworks/kernel_rows.py`.  Entmax for k = 1 is measured beside the kernel of
 adasplash (`pip install --no-deps adasplash==0.2.2`).  The worst errors are stored in
 benchmarks/kernels.json, which *computing/cost* prints.  An accelerator rounds its
-exponential less well than NumPy, which the interpreter uses.
+exponential less well than NumPy, which the interpreter uses.  The file also has the
+registers and the instructions that `tools/aot.py` finds in the compiled kernels.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,7 @@ import kernel_rows  # noqa: E402
 
 SIZES = ((4000, 8), (1000, 300))
 ALPHAS = (1.01, 1.1, 1.25, 1.4, 1.5, 1.75, 2.0)
+LENGTHS = (128, 1024, 4096, 16384)
 WORST = ("shares", "sums", "x", "k", "tau")
 
 
@@ -102,6 +106,28 @@ def beside(count: int = 40) -> dict[str, dict[str, float]]:
     return found
 
 
+def compiled() -> list[dict[str, int]]:
+    """Registers of a thread, and instructions of a pass, as compiled for sm_90."""
+    command = [sys.executable, str(HERE.parent / "tools" / "aot.py")]
+    command += ["--target", "sm_90", "--curve", "laplace", "--rows", *map(str, LENGTHS)]
+    given = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    given["PYTHONPATH"] = str(HERE.parent)
+    told = subprocess.run(
+        command, env=given, capture_output=True, text=True, check=True
+    )
+    lines = [line.split() for line in told.stdout.splitlines()]
+    found = []
+    for _, _, _, n, kind, registers, spilled, _, loop in lines[1:]:
+        if kind == "forward":
+            names = {"entries": n, "registers": registers, "spilled": spilled}
+            found.append({k: int(v) for k, v in (names | {"pass": loop}).items()})
+    kernels.ON_CPU = False
+    for line in found:
+        tile = kernels.tiles(line["entries"], torch.float32, False, 64)
+        line |= {"rows": tile.R, "warps": tile.num_warps}
+    return found
+
+
 def main() -> None:
     kernels.ON_CPU = True
     named = [*curves.NAMED.values(), *map(curves.entmax, ALPHAS)]
@@ -110,6 +136,7 @@ def main() -> None:
         found["curves"][curve.name] = worst_errors(curve)
         print(curve.name, found["curves"][curve.name], flush=True)
     found["entmax"] = beside()
+    found["compiled"] = compiled()
     found["versions"] = {"triton": triton.__version__, "adasplash": "0.2.2"}
     (HERE / "kernels.json").write_text(json.dumps(found, indent=1) + "\n")
 
