@@ -6,8 +6,12 @@ FILES = {
     "torch": [
         "torch",
         "_frameworks/torch",
+        "_frameworks/torch_arrays",
+        "_frameworks/torch_budgets",
         "_frameworks/torch_internals",
         "_frameworks/torch_modules",
+        "_frameworks/torch_rules",
+        "_frameworks/torch_selection",
         "_kernels/torch",
     ],
     "triton": ["_kernels/curves", "_kernels/select"],

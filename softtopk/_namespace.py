@@ -83,7 +83,7 @@ def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any
 
 def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
     """The state after as many steps as `going` asks for."""
-    library = namespace(_leaf(state))
+    library = namespace(leaf(state))
     if hasattr(library, "loop"):
         return library.loop(going, step, state)
     while going(*state):
@@ -91,7 +91,7 @@ def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any
     return state
 
 
-def _leaf(state: Any) -> Any:
+def leaf(state: Any) -> Any:
     """The last array of nested tuples."""
     while isinstance(state, tuple):
         state = state[-1]

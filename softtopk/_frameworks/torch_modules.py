@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from . import operators, simplex
-from .torch import ADAPTER, PLAIN
+from .torch import ADAPTER
+from .torch_arrays import PLAIN
 from .words import one_of
 
 _TENSORS = ("k", "temperature", "alpha")

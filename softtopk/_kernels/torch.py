@@ -1,9 +1,9 @@
 """The kernels as operations of PyTorch: which tensors they take, and their launch.
 
 An operation here has no derivative of its own.  It stands inside the autograd functions
-of `softtopk/_frameworks/torch.py`, whose rules can be differentiated again: with a
-derivative registered on the operation itself, `torch.func.grad` would fail, and a
-second derivative would leave out the one by the threshold.
+of `softtopk/_frameworks/torch_selection.py`, whose rules can be differentiated again:
+with a derivative registered on the operation itself, `torch.func.grad` would fail, and
+a second derivative would leave out the one by the threshold.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 import softtopk.torch as st
 from softtopk import curves
-from softtopk._frameworks import torch as adapter
+from softtopk._frameworks import torch_selection as rules
 from softtopk._kernels import torch as kernels
 
 if os.environ.get("TRITON_INTERPRET") != "1":
@@ -388,9 +388,9 @@ def test_checkpoints_and_autocast():
 def test_what_goes_the_other_way():
     x = torch.randn(2, 9)
     named = curves.LAPLACE
-    assert adapter._is_fused(named, x)
-    assert not adapter._is_fused(named.shifted(1.0), x)
-    assert not adapter._is_fused(named, x.to(torch.int64))
-    assert not adapter._is_fused(named, torch.empty(2, 9, device="meta"))
+    assert rules.is_fused(named, x)
+    assert not rules.is_fused(named.shifted(1.0), x)
+    assert not rules.is_fused(named, x.to(torch.int64))
+    assert not rules.is_fused(named, torch.empty(2, 9, device="meta"))
     assert not kernels.takes(named, torch.empty(1, kernels.LONGEST + 1, device="meta"))
     assert st.soft_topk(torch.empty(0, 9), 2, check=False).shape == (0, 9)

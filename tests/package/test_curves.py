@@ -8,6 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 from softtopk import curves
+from softtopk._curve import Reflected
 from softtopk.curves import (
     CLIP,
     EXP,
@@ -150,7 +151,7 @@ def test_regulariser_and_potential_are_conjugate(curve, member):
     p = np.array([1e-6, 0.05, 0.3, 0.5, 0.8, 0.999])
     t = curve.inverse(p)
     # F(t) + phi(p) - p t is stationary in t: an inexact inverse does not count.
-    base = curve._base if isinstance(curve, curves._Reflected) else curve
+    base = curve.reflected() if isinstance(curve, Reflected) else curve
     bound = 2 * condition(base) * EPS * (1 + np.abs(t))
     assert np.all(np.abs(curve.regulariser(p) + curve.potential(t) - p * t) <= bound)
     assert float(curve.regulariser(0.0)) == pytest.approx(0.0, abs=1e-15)

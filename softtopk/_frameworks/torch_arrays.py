@@ -1,0 +1,340 @@
+"""PyTorch's functions in the words of the contract, on plain and on divided tensors."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from .._namespace import leaf
+from . import torch_internals as internals
+
+_PASSES = 4
+"""Passes between two looks at an accelerator, each of which waits for it."""
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+"""Types of tensors that are numbers in memory."""
+
+
+def _whole(out: Any) -> Any:
+    """The sums of a divided row, added once over the devices."""
+    if is_divided(out):
+        return out.redistribute(placements=_everywhere(out))
+    return out
+
+
+def is_divided(x: Any) -> bool:
+    """Whether a tensor is a DTensor.
+
+    Its module takes a second to import and is missing where PyTorch was built without
+    torch.distributed, so that the type is known by its name.
+    """
+    return type(x) not in PLAIN and type(x).__name__ == "DTensor"
+
+
+def _everywhere(like: Any) -> list[Any]:
+    """The placement of a tensor of which every device has a copy."""
+    from torch.distributed.tensor import Replicate
+
+    return [Replicate()] * like.device_mesh.ndim
+
+
+class _Linalg:
+    """`solve` without a look at the matrix, which would wait for an accelerator."""
+
+    @staticmethod
+    def solve(A: Any, b: Any) -> Any:
+        return torch.linalg.solve_ex(A, b)[0]
+
+
+class Arrays:
+    """The functions of arrays that the contract asks for."""
+
+    words: ClassVar = {"axis": "dim", "axes": "dims"}
+
+    abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
+    atan2, cos, exp = torch.atan2, torch.cos, torch.exp
+    finfo, floor, hypot, isfinite = (
+        torch.finfo,
+        torch.floor,
+        torch.hypot,
+        torch.isfinite,
+    )
+    log, log1p, maximum, minimum = torch.log, torch.log1p, torch.maximum, torch.minimum
+    ones_like, zeros_like, full_like = (
+        torch.ones_like,
+        torch.zeros_like,
+        torch.full_like,
+    )
+    remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
+    sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
+    matrix_transpose = staticmethod(lambda x: x.mT)
+    bool_, broadcast_to = torch.bool, torch.broadcast_to
+    broadcast_shapes, linalg = torch.broadcast_shapes, _Linalg
+
+    @staticmethod
+    def sum(x: Any, axis: int | None = -1) -> Any:
+        return _whole(torch.sum(x, dim=axis))
+
+    @staticmethod
+    def expm1(x: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            return torch.expm1(x)
+        # Compiled it would be exp(x) - 1, without a digit near 0.
+        near = x > -1
+        half = 0.5 * torch.where(near, x, 0)
+        return torch.where(
+            near, 2 * torch.exp(half) * torch.sinh(half), torch.exp(x) - 1
+        )
+
+    @staticmethod
+    def max(x: Any, axis: int | None = None) -> Any:
+        return _whole(torch.amax(x, dim=() if axis is None else axis))
+
+    @staticmethod
+    def min(x: Any, axis: int | None = None) -> Any:
+        return _whole(torch.amin(x, dim=() if axis is None else axis))
+
+    @staticmethod
+    def all(x: Any, axis: int | None = -1) -> Any:
+        if is_divided(x):  # of which torch.all gathers the entries, from 2.15 on
+            return Arrays.sum(~x, axis) == 0
+        return torch.all(x, dim=axis)
+
+    @staticmethod
+    def concat(parts: Any, axis: int) -> Any:
+        return torch.cat(parts, dim=axis)
+
+    @staticmethod
+    def cumsum(x: Any) -> Any:
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
+    def softmax(x: Any) -> Any:
+        return torch.softmax(x, dim=-1)
+
+    @staticmethod
+    def detach(x: Any) -> Any:
+        return x.detach()
+
+    @staticmethod
+    def asarray(value: Any, like: Any = None) -> Any:
+        if not isinstance(value, torch.Tensor):
+            device = None if like is None else like.device
+            value = torch.as_tensor(value, device=device)
+        return value if like is None else Arrays.replicate(value, like)
+
+    @staticmethod
+    def astype(x: Any, dtype: Any) -> Any:
+        return x if x.dtype == dtype else x.to(dtype)
+
+    @staticmethod
+    def is_array(value: Any) -> Any:
+        return isinstance(value, torch.Tensor)
+
+    @staticmethod
+    def to_numpy(x: Any) -> Any:
+        """The values, for a message: bfloat16, which NumPy lacks, as float32."""
+        x = _whole(x)
+        x = x.full_tensor() if is_divided(x) else x
+        return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
+
+    @staticmethod
+    def is_floating(x: Any) -> Any:
+        return x.dtype.is_floating_point
+
+    @staticmethod
+    def is_real(x: Any) -> Any:
+        return not (x.dtype.is_complex or x.dtype == torch.bool)
+
+    @staticmethod
+    def floating(x: Any, name: str) -> tuple[Any, Any]:
+        """The scores in the type to calculate with, and the type of the results."""
+        if torch.jit.is_tracing():
+            raise NotImplementedError(
+                "torch.jit.trace is not supported, because it keeps what depends on "
+                "the scores as constants: use torch.export or torch.compile"
+            )
+        if x.dtype in (torch.float32, torch.float64):
+            return x, x.dtype
+        if x.dtype.is_complex:
+            raise TypeError(
+                f"{name} must hold real numbers of at most 64 bits, got dtype {x.dtype}"
+            )
+        if not x.dtype.is_floating_point:
+            x = x.to(torch.get_default_dtype())
+        return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
+
+    @staticmethod
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
+        """A number a row as every device of a divided row needs it.
+
+        A tensor of one number may come from the CPU, as in PyTorch's own operations.
+        """
+        if name and value.device != like.device:
+            if value.ndim or value.device.type != "cpu":
+                raise ValueError(
+                    f"{name} must be on the device of the scores, {like.device}, or a "
+                    f"number, got a tensor of shape {tuple(value.shape)} on "
+                    f"{value.device}"
+                )
+            value = value.to(like.device)
+        if is_divided(like) and not is_divided(value):
+            from torch.distributed.tensor import DTensor
+
+            return DTensor.from_local(value, like.device_mesh, _everywhere(like))
+        return value
+
+    @staticmethod
+    def traced(values: Any, like: Any) -> Any:
+        """A list of numbers as a tensor, under torch.compile."""
+        given = isinstance(values, list | tuple | np.ndarray)
+        if given and torch.compiler.is_compiling():
+            return torch.as_tensor(values, dtype=torch.float64, device=like.device)
+        return values
+
+    @staticmethod
+    def integers(values: Any, like: Any) -> Any:
+        if isinstance(values, torch.Tensor):
+            return Arrays.replicate(values.to(torch.int64), like)
+        if isinstance(values, int):
+            given = torch.full((), values, dtype=torch.int64, device=like.device)
+        else:
+            given = torch.as_tensor(values, device=like.device)
+        return Arrays.replicate(given, like)
+
+    @staticmethod
+    def numbers(values: Any, like: Any) -> Any:
+        if isinstance(values, float | int):
+            given = torch.full((), values, dtype=like.dtype, device=like.device)
+        else:
+            given = torch.as_tensor(values).to(like.dtype).to(like.device)
+        return Arrays.replicate(given, like)
+
+    @staticmethod
+    def arange(start: int, stop: int, like: Any) -> Any:
+        values = torch.arange(start, stop, dtype=like.dtype, device=like.device)
+        return Arrays.replicate(values, like)
+
+    @staticmethod
+    def eye(n: int, like: Any) -> Any:
+        values = torch.eye(n, dtype=like.dtype, device=like.device)
+        return Arrays.replicate(values, like)
+
+    @staticmethod
+    def places(n: int, like: Any) -> Any:
+        return Arrays.replicate(torch.arange(n, device=like.device), like)
+
+    @staticmethod
+    def argmax(x: Any) -> Any:
+        return torch.argmax(x, dim=-1)
+
+    @staticmethod
+    def largest(x: Any, k: int) -> Any:
+        return torch.topk(x, k, dim=-1, sorted=True).values[..., -1]
+
+    @staticmethod
+    def ordered(x: Any, place: Any) -> Any:
+        index = x.shape[-1] - place[..., None]
+        return torch.take_along_dim(torch.sort(x, dim=-1).values, index, -1)[..., 0]
+
+    @staticmethod
+    def leading(x: Any, k: int) -> Any:
+        # torch.topk promises no order among equal entries.
+        return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
+
+    @staticmethod
+    def take(x: Any, index: Any) -> Any:
+        return torch.take_along_dim(x, index, -1)
+
+    @staticmethod
+    def accumulate(x: Any) -> Any:
+        return torch.cumsum(x, dim=-1)
+
+    @staticmethod
+    def looks(x: Any, check: bool | None) -> Any:
+        if torch.compiler.is_compiling() or internals.transformed():
+            if check:
+                raise ValueError(
+                    "check must be None or False where values are traced or compiled: "
+                    "they cannot be looked at, got True"
+                )
+            return False
+        if internals.is_fake(x) or internals.recorded():
+            if check:
+                raise ValueError(
+                    "check must be None or False for tensors without values, such as "
+                    "those on the device meta, and where operations are recorded, "
+                    "got True"
+                )
+            return False
+        return x.device.type == "cpu" if check is None else check
+
+    @staticmethod
+    def loop(going: Any, step: Any, state: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return _compiled_loop(going, step, state)
+        if internals.recorded():
+            raise NotImplementedError(
+                "make_fx would record as many passes of a search as these scores need: "
+                "use torch.export or torch.compile, which keep the loop"
+            )
+        if internals.is_fake(leaf(state)):
+            return step(*state)  # the shapes and types, which are all there is
+        passes = 1 if leaf(state).device.type == "cpu" else _PASSES
+        while going(*state):
+            for _ in range(passes):
+                state = step(*state)
+        return state
+
+    @staticmethod
+    def program(f: Any, *args: Any) -> Any:
+        """f of this namespace and the arguments."""
+        return f(Arrays, *args)
+
+    @staticmethod
+    def over_points(term: Any, entries: Any, numbers: Any) -> Any:
+        """Point by point; a compiler stores no array of points and entries."""
+        if torch.compiler.is_compiling():
+            entries = [v[..., None, :] for v in entries]
+            return term(*entries, *(v[..., None] for v in numbers)).sum(-2)
+        total = torch.zeros_like(entries[0])
+        for column in zip(*(v.unbind(-1) for v in numbers), strict=True):
+            total = total + term(*entries, *(v[..., None] for v in column))
+        return total
+
+    @staticmethod
+    def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
+        """The sums over the entries at each point; likewise without such an array."""
+        if torch.compiler.is_compiling():
+            entries = [v[..., None, :] for v in entries]
+            terms = term(*entries, *(v[..., None] for v in numbers))
+            return tuple(v.sum(-1) for v in terms)
+        sums = [
+            [Arrays.sum(v) for v in term(*entries, *(w[..., None] for w in column))]
+            for column in zip(*(v.unbind(-1) for v in numbers), strict=True)
+        ]
+        return tuple(torch.stack(v, dim=-1) for v in zip(*sums, strict=True))
+
+
+def _own(value: Any) -> Any:
+    """A copy whose strides follow from its shape: those of a loop may not change."""
+    return value.clone(memory_format=torch.contiguous_format)
+
+
+def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
+    """The loop as one node of the graph: flat, and no two numbers in one memory."""
+    start, form = internals.flatten(state)
+    start = [_own(v) if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start]
+
+    def body(*flat: Any) -> tuple[Any, ...]:
+        out, _ = internals.flatten(step(*internals.unflatten(flat, form)))
+        return tuple(map(_own, out))
+
+    return internals.unflatten(
+        internals.while_loop(
+            lambda *flat: going(*internals.unflatten(flat, form)), body, start
+        ),
+        form,
+    )
