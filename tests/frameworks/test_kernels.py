@@ -228,7 +228,16 @@ def test_sixteen_bits_are_rounded_once(curve, dtype):
 class Operations(TorchDispatchMode):
     """The operations on numbers that are dispatched: a view is none."""
 
-    NONE = ("detach", "new_empty", "empty", "view", "expand", "reshape", "alias")
+    NONE = (
+        "detach",
+        "new_empty",
+        "empty",
+        "empty_like",
+        "view",
+        "expand",
+        "reshape",
+        "alias",
+    )
 
     def __init__(self):
         super().__init__()
@@ -251,15 +260,24 @@ def counted(f):
 def test_a_selection_is_one_kernel_and_its_gradient_one(dtype):
     x = torch.randn(6, 40).to(dtype).requires_grad_()
     for curve in (*FEW, curves.entmax(1.01)):
-        at = torch.randn(6, 40).to(dtype), None, None, None, 8.0, 1.0
-        _, inside = counted(
-            lambda c=curve, at=at: kernels.select._init_fn(*at, *kernels.named(c))
-        )
-        assert set(inside) <= {"_to_copy"} if dtype == torch.bfloat16 else not inside
         p, forward = counted(lambda c=curve: st.soft_topk(x, 8, c, check=False))
         g = torch.ones_like(p)
         _, backward = counted(lambda p=p, g=g: torch.autograd.grad(p, x, g))
         assert (forward, backward) == (["select"], ["pull"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_launches_are_all_that_the_operations_do(dtype, monkeypatch):
+    launched = []
+    monkeypatch.setattr(
+        kernels, "_launch", lambda kernel, *_, **__: launched.append(kernel)
+    )
+    monkeypatch.setattr(kernels, "ON_CPU", False)  # the interpreter rounds no bfloat16
+    x, curve = torch.randn(6, 40).to(dtype), kernels.named(curves.LAPLACE)
+    select, pull = kernels.select._init_fn, kernels.pull._init_fn
+    (_, a, t), forward = counted(lambda: select(x, None, None, None, 8.0, 1.0, *curve))
+    _, backward = counted(lambda: pull(x, x, a, t, None, 1.0, *curve))
+    assert (len(launched), forward, backward) == (2, [], [])
 
 
 # Forward and backward; the page on the frameworks states those of masks and budgets.
