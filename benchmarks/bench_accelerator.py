@@ -16,6 +16,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ WITHOUT = "without kernels"
 Function = Callable[[Any], Any]
 
 
+@cache
 def optional(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -112,7 +114,10 @@ def main() -> int:
     device = torch.cuda.get_device_name()
     print(f"{device}, torch {torch.__version__}, triton {triton.__version__}")
     print("milliseconds, forward and with backward\n")
-    lines = []
+    versions = {"torch": torch.__version__, "triton": triton.__version__}
+    versions["softtopk"] = softtopk.__version__
+    lines: list[dict[str, Any]] = []
+    found = {"device": device, "versions": versions, "lines": lines}
     for rows, n in SHAPES:
         for dtype in (torch.float32, torch.bfloat16):
             torch.manual_seed(0)
@@ -129,10 +134,7 @@ def main() -> int:
                     )
                     shown = "".join(f"{t:10.4f}" if t else "         -" for t in times)
                     print(f"{rows:6d} x {n:<8d}{kind:9s} k={k:<7d}{name:16s}{shown}")
-    versions = {"torch": torch.__version__, "triton": triton.__version__}
-    versions["softtopk"] = softtopk.__version__
-    found = {"device": device, "versions": versions, "lines": lines}
-    STORE.write_text(json.dumps(found, indent=1) + "\n")
+            STORE.write_text(json.dumps(found, indent=1) + "\n")  # what there is so far
     return 0
 
 

@@ -69,11 +69,12 @@ def compiled(forward: bool, curve: str, dtype: str, n: int, target: str) -> Usag
     known = entmax_curve(float(curve[6:])) if curve[:6] == "entmax" else resolve(curve)
     kernel = select_kernel if forward else pull_kernel
     rows = dict.fromkeys(("X", "OUT", "G", "GX"), f"*{dtype}")
-    rows |= dict.fromkeys(("PART", "TAU", "A", "T", "GK", "GTAU"), f"*{wide}")
-    rows |= {"WHOLE": "*i64", "part": "fp32", "temperature": "fp32"}
+    rows |= dict.fromkeys(("PART", "TAU", "A", "T", "GK", "GTAU", "SUMMED"), f"*{wide}")
+    rows |= {"WHOLE": "*i64", "part": "fp64", "temperature": "fp64"}
     constants = kernels.constants(known, forward)
-    tile = kernels.tiles(n, kind, constants["FLAT"])._asdict()
+    tile = kernels.tiles(n, kind, constants["FLAT"], 64 if n < 100_000 else 1)._asdict()
     warps = tile.pop("num_warps")
+    constants |= {"LAST": kernels.SUMS if tile["S"] > 1 else 0}
     constants |= tile | {"DTYPE": tl.float64 if wide == "fp64" else tl.float32}
     # As float64 rows need them: a budget and a temperature a row.
     constants |= {"TAU_ROWS": True} | ({"K_ROWS": True} if forward else {})

@@ -108,8 +108,8 @@ class Torch(Arrays):
     def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
         """How `as_rows` reads scores for `select`.
 
-        A kernel takes their 16 bits as they are and, unless it calculates in float64,
-        numbers for the budget and the temperature.
+        A kernel takes their 16 bits as they are, and numbers for the budget and the
+        temperature.
         """
         if not selection.is_fused(curve, x) or Torch.looks(x, check):
             return {"numbers": Torch.is_quick(x, curve, check)}
@@ -117,7 +117,7 @@ class Torch(Arrays):
             return {"raw": True}
         if internals.transformed() or internals.in_dual_level():
             return {"numbers": False}
-        return {"raw": True, "numbers": x.dtype != torch.float64}
+        return {"raw": True, "numbers": True}
 
     @staticmethod
     def wide(x: Any) -> Any:

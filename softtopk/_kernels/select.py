@@ -51,6 +51,49 @@ def _plus(total, rest, term, HELD: tl.constexpr):
 
 
 @triton.jit
+def _span(
+    s,
+    record,
+    n,
+    S: tl.constexpr,
+    LAST: tl.constexpr,
+    B: tl.constexpr,
+    HELD: tl.constexpr,
+):
+    """The first and the last entry that this launch adds up for sum s of a row.
+
+    Those of the program's segment in launch s, none where s is known, and all where it
+    comes after the launches.
+    """
+    if S == 1:
+        return 0, (B if HELD else n)
+    stage = record[3]
+    length = tl.cdiv(n, S * B) * B
+    first = tl.program_id(1) * length
+    own, most = s == stage, tl.where((s > LAST) & (stage == LAST), n, 0)
+    return tl.where(own, first, 0), tl.where(own, tl.minimum(n, first + length), most)
+
+
+@triton.jit
+def _over(
+    s, record, part, slot: tl.constexpr, S: tl.constexpr, MOST: tl.constexpr = False
+):
+    """The sum, or the largest, of what launch s stored for the segments of a row.
+
+    In launch s itself the program's part, which it stores.
+    """
+    if S == 1:
+        return part
+    SUMMED, row, rows, stage = record
+    stage += 0 * row  # a condition a row: the interpreter repeats no single one
+    at = SUMMED + ((s * 4 + slot) * rows + row) * S
+    tl.store(at + tl.program_id(1), part, mask=(row < rows) & (stage == s))
+    at = at[:, None] + tl.arange(0, S)[None, :]
+    parts = tl.load(at, mask=((row < rows) & (stage > s))[:, None], other=0)
+    return tl.where(stage > s, tl.max(parts, 1) if MOST else tl.sum(parts, 1), part)
+
+
+@triton.jit
 def _range(n0, t0, l0, s0, n1, t1, l1, s1):
     return n0 + n1, tl.maximum(t0, t1), tl.minimum(l0, l1), s0 + s1
 
@@ -92,15 +135,16 @@ def _follow(a, t, low, high, tau, eps):
     return new, rest, low - shift - slack, high - shift + slack
 
 
-@triton.jit(do_not_specialize=["k", "part", "temperature"])
+@triton.jit(do_not_specialize=["k", "part", "temperature", "stage"])
 def select_kernel(
-    X, WHOLE, PART, TAU, OUT, A, T, k, part, temperature,
-    rows, n, stride, whole_stride, part_stride, tau_stride,
+    X, WHOLE, PART, TAU, OUT, A, T, k, part: tl.float64, temperature: tl.float64,
+    stride, whole_stride, part_stride, tau_stride, SUMMED, stage, rows, n,
     SUMS: tl.constexpr, VALUE: tl.constexpr, INVERSE: tl.constexpr,
     STEP: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr, FLAT: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, MEAN: tl.constexpr, DEV: tl.constexpr,
     BEND: tl.constexpr, DTYPE: tl.constexpr, K_ROWS: tl.constexpr,
     TAU_ROWS: tl.constexpr, R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
+    S: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
     ENDS: tl.constexpr = (LOW > -INF) & (HIGH < INF)
     eps: tl.constexpr = EPS64 if DTYPE == tl.float64 else EPS32
@@ -113,25 +157,31 @@ def select_kernel(
         part = tl.load(PART + row * part_stride, mask=inside, other=0.5).to(DTYPE)
     else:
         whole = tl.zeros([R], tl.int64) + k
-        part = zero + part
+        part = tl.full([R], part, DTYPE)
     if TAU_ROWS:
         tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
     else:
-        tau = zero + temperature
+        tau = tl.full([R], temperature, DTYPE)
+    record = SUMMED, row, rows, stage
     # Of a row that is held, the loops over its tiles have one turn and vanish.
-    stop = B if HELD else n
     x = tl.zeros([R, B], DTYPE)
     if HELD:
         x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
 
     # The moments of the finite scores: start.moments.
     count, total, top, least = zero, zero, zero - INF, zero + INF
-    for j in range(0, stop, B):
+    first, stop = _span(0, record, n, S, LAST, B, HELD)
+    for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
         count1, top1, least1, total1 = _measure(x, 1.0 / n)
         count, total = count + count1, total + total1
         top, least = tl.maximum(top, top1), tl.minimum(least, least1)
+    count, total = _over(0, record, count, 0, S), _over(0, record, total, 1, S)
+    top, least = (
+        _over(0, record, top, 2, S, True),
+        -_over(0, record, -least, 3, S, True),
+    )
     mean = total / tl.maximum(count, 1.0) * n
 
     # Which rows are in range, and have something to search for: selection.solved.
@@ -151,11 +201,13 @@ def select_kernel(
     size = tl.maximum(top - mean, mean - least)
     unit = 1 / tl.where(size > 0, size, 1.0)
     squares = zero
-    for j in range(0, stop, B):
+    first, stop = _span(1, record, n, S, LAST, B, HELD)
+    for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
         d = tl.where(x == -INF, 0.0, (x - mean[:, None]) * unit[:, None])
         squares += tl.sum(d * d, 1)
+    squares = _over(1, record, squares, 0, S)
     spread = size * tl.sqrt(squares / count) / tau / DEV
 
     # The start: start.begin.
@@ -168,10 +220,10 @@ def select_kernel(
     above, below = (top - mean) / tau, (least - mean) / tau
     slack = 0.015625 * (1 + tl.abs(middle))
     slack += 4 * eps * (tl.abs(above) + tl.abs(below))
-    first = tl.where(one < 1, INVERSE(tl.where(one < 1, one, q), b), HIGH)
-    last = tl.where(rest < 1, INVERSE(tl.where(rest < 1, 1 - rest, q), b), LOW)
-    low = tl.maximum(below - middle, tl.where(one <= 1, above - first, -INF)) - slack
-    high = tl.minimum(above - middle, tl.where(rest <= 1, below - last, INF)) + slack
+    head = tl.where(one < 1, INVERSE(tl.where(one < 1, one, q), b), HIGH)
+    tail = tl.where(rest < 1, INVERSE(tl.where(rest < 1, 1 - rest, q), b), LOW)
+    low = tl.maximum(below - middle, tl.where(one <= 1, above - head, -INF)) - slack
+    high = tl.minimum(above - middle, tl.where(rest <= 1, below - tail, INF)) + slack
     t = tl.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     # What all of it is counted from.
     if FLAT:
@@ -191,9 +243,13 @@ def select_kernel(
     inverse = 1 / tau
     passes = 0
     going = tl.max((~done).to(tl.int32), 0) > 0
+    if S > 1:  # a launch adds up one sum, the last what is left of a long search
+        going = going & ((stage == LAST) | (stage > 1))
     while going:
+        s = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
         m, P, C, W, P2, C2 = zero, zero, zero, zero, zero, zero
-        for j in range(0, stop, B):
+        first1, stop1 = _span(s, record, n, S, LAST, B, HELD)
+        for j in range(first1, stop1, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             z = (x - a[:, None]) * inverse[:, None] - t[:, None]
@@ -201,7 +257,8 @@ def select_kernel(
             m, W = m + m1, W + W1
             P, P2 = _plus(P, P2, P1, HELD)
             C, C2 = _plus(C, C2, C1, HELD)
-        P, C = P + P2, C + C2
+        m, W = _over(s, record, m, 0, S), _over(s, record, W, 1, S)
+        P, C = _over(s, record, P + P2, 2, S), _over(s, record, C + C2, 3, S)
         # root.advance
         excess = (P - C) - ((whole - m.to(tl.int32)).to(DTYPE) + part)
         noise = eps * (P + C)
@@ -236,11 +293,15 @@ def select_kernel(
         a, t, low, high = _follow(a, new, low, high, tau, eps)
         passes += 1
         going = (passes < LIMIT) & (tl.max((~done).to(tl.int32), 0) > 0)
+        if S > 1:
+            going = going & ((stage == LAST) | (stage > 1 + passes))
 
     if ENDS:  # the middle of the thresholds where the gap is wide: root.settled
         CENTRE: tl.constexpr = 0.5 * LOW + 0.5 * HIGH
         m, least1, most = zero, zero + INF, zero - INF
-        for j in range(0, stop, B):
+        end = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
+        first, stop = _span(end, record, n, S, LAST, B, HELD)
+        for j in range(first, stop, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             z = (x - a[:, None]) * inverse[:, None] - t[:, None]
@@ -248,6 +309,8 @@ def select_kernel(
             m += tl.sum(up.to(DTYPE), 1)
             least1 = tl.minimum(least1, tl.min(tl.where(up, x, INF), 1))
             most = tl.maximum(most, tl.max(tl.where(up, -INF, x), 1))
+        m, most = _over(end, record, m, 0, S), _over(end, record, most, 1, S, True)
+        least1 = -_over(end, record, -least1, 2, S, True)
         flat = (whole - m.to(tl.int32)).to(DTYPE) + part == 0
         flat = flat & ((least1 - most) / tau >= HIGH - LOW)
         a1, t1 = _moved(0.5 * least1 + 0.5 * most, zero, origin - CENTRE, tau)
@@ -263,7 +326,8 @@ def select_kernel(
     free, bad = inner & (known == known), t1 != t1
     a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
     others = tl.where(bad, NAN, tl.where(t1 < 0, 1.0, 0.0))
-    for j in range(0, stop, B):
+    first, stop = _span(LAST, record, n, S, LAST, B, HELD)
+    for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
         z = (x - a[:, None]) * inverse[:, None] - t[:, None]
@@ -283,13 +347,14 @@ def _weights(z, c, top, on, WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.cons
     return tl.where(on, w, 0.0)
 
 
-@triton.jit(do_not_specialize=["temperature"])
+@triton.jit(do_not_specialize=["temperature", "stage"])
 def pull_kernel(
-    X, G, A, T, TAU, GX, GK, GTAU, temperature,
-    rows, n, stride, g_row, g_col, tau_stride,
+    X, G, A, T, TAU, GX, GK, GTAU, temperature: tl.float64,
+    stride, g_row, g_col, tau_stride, SUMMED, stage, rows, n,
     WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr,
     FLAT: tl.constexpr, DTYPE: tl.constexpr, TAU_ROWS: tl.constexpr,
-    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
+    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr, S: tl.constexpr,
+    LAST: tl.constexpr,
 ):  # fmt: skip
     """With w the slopes, W their sum, d = (x - a) / tau: the gradients
 
@@ -308,7 +373,7 @@ def pull_kernel(
     if TAU_ROWS:
         tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
     else:
-        tau = zero + temperature
+        tau = tl.full([R], temperature, DTYPE)
     bad, free = t != t, tl.abs(t) < INF
     tau = tl.where((tau >= tiny) & (tau <= 1 / tiny), tau, 1.0)
     inverse = 1 / tau
@@ -318,7 +383,7 @@ def pull_kernel(
     a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
     # The origin's own pair for the slopes, and the anchor for d.
     o, s = _moved(a, t, origin, tau)
-    stop = B if HELD else n
+    record = SUMMED, row, rows, stage
     x, g = tl.zeros([R, B], DTYPE), tl.zeros([R, B], DTYPE)
     if HELD:
         x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
@@ -327,16 +392,19 @@ def pull_kernel(
     top = zero
     if LOGS:
         top = zero - INF
-        for j in range(0, stop, B):
+        first, stop = _span(0, record, n, S, LAST, B, HELD)
+        for j in range(first, stop, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             on = (x > -INF) & free[:, None]
             z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
             log = tl.where(on, WEIGHT(z, c, b), -INF)
             top = tl.maximum(top, tl.max(log, 1))
+        top = _over(0, record, top, 0, S, True)
         top = tl.where(top > -INF, top, 0.0)
     W, W2, total, total2 = zero, zero, zero, zero
-    for j in range(0, stop, B):
+    first, stop = _span(1, record, n, S, LAST, B, HELD)
+    for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
@@ -346,12 +414,13 @@ def pull_kernel(
         W1, total1 = sum2(w, w * g)
         W, W2 = _plus(W, W2, W1, HELD)
         total, total2 = _plus(total, total2, total1, HELD)
-    W, total = W + W2, total + total2
+    W, total = _over(1, record, W + W2, 0, S), _over(1, record, total + total2, 1, S)
     gk = tl.where(bad, NAN, total / tl.where(W > 0, W, 1.0))
     tl.store(GK + row, gk, mask=inside)
     size = tl.exp(top) * inverse if LOGS else inverse
     gtau, gtau2 = zero, zero
-    for j in range(0, stop, B):
+    first, stop = _span(2, record, n, S, LAST, B, HELD)
+    for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
@@ -364,4 +433,4 @@ def pull_kernel(
         here = inside[:, None] & (j + col < n)[None, :]
         at = GX + (row * n)[:, None] + (j + col)[None, :]
         tl.store(at, gx.to(GX.dtype.element_ty), mask=here)
-    tl.store(GTAU + row, -(gtau + gtau2), mask=inside)
+    tl.store(GTAU + row, -_over(2, record, gtau + gtau2, 0, S), mask=inside)

@@ -20,8 +20,14 @@ from ..curves import NAMED, Curve, Entmax
 ON_CPU = False
 """Whether tensors on the CPU take the kernels: for the tests, which interpret them."""
 
-LONGEST = 1 << 20
-"""Entries of the longest rows that a kernel takes: one program has a row to itself."""
+LONGEST = 1 << 24
+"""Entries of the longest rows that a kernel takes: it counts them in float32."""
+
+SUMS = 9
+"""Launches before the last for rows that programs share: 2, and 7 passes of a search.
+
+The last adds up what longer searches need, each program the whole row.
+"""
 
 _WORKING = {
     torch.float64: torch.float64,
@@ -64,16 +70,18 @@ class Tiles(NamedTuple):
 
     The numbers of a search are those of a row, and each thread of its warps calculates
     them again: so a row has few warps, and many rows are in flight at once.  What does
-    not fit the registers is read again in each pass.
+    not fit the registers is read again in each pass.  Where rows are long and too few
+    to keep a device busy, S programs share each of them.
     """
 
     R: int
     B: int
     HELD: bool
     num_warps: int
+    S: int = 1
 
 
-def tiles(n: int, dtype: torch.dtype, flat: bool = False) -> Tiles:
+def tiles(n: int, dtype: torch.dtype, flat: bool, rows: int) -> Tiles:
     """How rows of n entries are cut; `tools/aot.py` shows the registers it takes.
 
     Entmax with alpha < 3/2, whose curve is `flat`, needs more of them.
@@ -90,7 +98,8 @@ def tiles(n: int, dtype: torch.dtype, flat: bool = False) -> Tiles:
     for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384, 8)):
         if B <= longest and B * wide <= most:
             return Tiles(1, B, True, warps)
-    return Tiles(1, 4096 // wide, False, 16)
+    S = 128 if rows <= 32 and n > 1 << 16 else 1
+    return Tiles(1, 4096 // wide, False, 16, S)
 
 
 def constants(curve: Curve, forward: bool) -> dict[str, Any]:
@@ -108,18 +117,28 @@ def constants(curve: Curve, forward: bool) -> dict[str, Any]:
     return {**given, "STEP": found.step, "BEND": float(curve.bend)}
 
 
-def _launch(
-    kernel: Any, x: Any, n: int, rows: int, *given: Any, **constant: Any
-) -> None:
-    tile = tiles(n, x.dtype, constant["FLAT"])
-    grid = (-(-rows // tile.R),)
+def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
+    """Launch a kernel; where programs share a row, once for each of its sums too.
+
+    Each launch adds up one sum over the segments and reads those of the launches before
+    it, so that no program waits for another, nor the host for the device.
+    """
     import triton.language as tl
 
-    kind = tl.float64 if x.dtype == torch.float64 else tl.float32
-    # No contraction of a product and a sum: what is left of a rounded sum is exact.
-    options = {"enable_fp_fusion": False, **tile._asdict()}
+    rows, n = x.shape
+    tile = tiles(n, x.dtype, names["FLAT"], rows)
+    last = sums if tile.S > 1 else 0
+    names |= tile._asdict() | {"LAST": last}
+    names["DTYPE"] = tl.float64 if x.dtype == torch.float64 else tl.float32
+    summed = x.new_empty(4 * last * rows * tile.S, dtype=working(x.dtype))
+    grid = -(-rows // tile.R), tile.S
     with torch.cuda.device_of(x), np.errstate(all="ignore"):
-        kernel[grid](*given, **constant, DTYPE=kind, **options)
+        for stage in range(last + 1 if rows else 0):
+            # No contraction of a product and a sum: what is left of a rounded sum is
+            # exact.
+            kernel[grid](
+                *given, summed, stage, rows, n, **names, enable_fp_fusion=False
+            )
 
 
 def _as_rows(x: Any) -> Any:
@@ -158,27 +177,23 @@ def select(
     """Shares, anchors and offsets of rows (..., n), as `selection.selected` has them.
 
     The budget is k, or one a row in two tensors; the temperature a number or a tensor.
-    Numbers are passed in float32, and so those of float64 rows have to be tensors.
     """
     from .select import select_kernel
 
     known, batch = _curve(curve, alpha), x.shape[:-1]
     out, a, t = _like(x), _numbers(x), _numbers(x)
     flat = _as_rows(x)
-    rows, n = flat.shape
     floor = math.floor(k) if 0 <= k < 2.0**31 else -1
     columns = [None if v is None else _column(v, batch) for v in (whole, part, tau)]
-    if rows:
-        _launch(
-            select_kernel,
-            *(x, n, rows, flat),
-            *(flat if v is None else v for v in columns),
-            *(out, a, t, floor, float(k - floor), temperature, rows, n, flat.stride(0)),
-            *(0 if v is None else v.stride(0) for v in columns),
-            **constants(known, forward=True),
-            K_ROWS=whole is not None,
-            TAU_ROWS=tau is not None,
-        )
+    _launch(
+        select_kernel,
+        *(flat, SUMS, flat, *(flat if v is None else v for v in columns)),
+        *(out, a, t, floor, float(k - floor), temperature, flat.stride(0)),
+        *(0 if v is None else v.stride(0) for v in columns),
+        **constants(known, forward=True),
+        K_ROWS=whole is not None,
+        TAU_ROWS=tau is not None,
+    )
     return out.to(x.dtype), a, t
 
 
@@ -208,18 +223,16 @@ def pull(
     known = _curve(curve, alpha)
     gx, gk, gtau = _like(x), torch.empty_like(a), torch.empty_like(a)
     flat, g = _as_rows(x), g.reshape(-1, x.shape[-1])
-    rows, n = flat.shape
     taus = None if tau is None else _column(tau, x.shape[:-1])
-    if rows:
-        _launch(
-            pull_kernel,
-            *(x, n, rows, flat, g, a.reshape(-1), t.reshape(-1)),
-            flat if taus is None else taus,
-            *(gx, gk, gtau, temperature, rows, n, flat.stride(0), *g.stride()),
-            0 if taus is None else taus.stride(0),
-            **constants(known, forward=False),
-            TAU_ROWS=tau is not None,
-        )
+    _launch(
+        pull_kernel,
+        *(flat, 3, flat, g, a.reshape(-1), t.reshape(-1)),
+        flat if taus is None else taus,
+        *(gx, gk, gtau, temperature, flat.stride(0), *g.stride()),
+        0 if taus is None else taus.stride(0),
+        **constants(known, forward=False),
+        TAU_ROWS=tau is not None,
+    )
     return gx.to(x.dtype), gk, gtau
 
 
