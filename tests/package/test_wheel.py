@@ -171,6 +171,11 @@ def test_tests_that_need_the_checkout_are_left_out_where_there_is_none():
     paths = [*ROOT.glob("tests/package/*.py"), *ROOT.glob("tests/frameworks/*.py")]
     outside = {p.name for p in paths if "parents[2]" in p.read_text(encoding="utf8")}
     assert outside == set(dist.OF_THE_CHECKOUT)
+    left = "|".join(Path(name).stem for name in outside)
+    for path in paths:
+        if path.name not in outside:
+            text = path.read_text(encoding="utf8")
+            assert not re.search(rf"^(from|import) ({left})\b", text, re.M), path
 
 
 # --- Addresses -----------------------------------------------------------------------
