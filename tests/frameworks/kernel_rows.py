@@ -140,10 +140,14 @@ def gradient_errors(x, k, curve, seed=0):
     size = (g.double().abs() + exact[1].abs()[:, None])[sure]
     w, s, shown = slopes.w[sure], slopes.s[sure], 1 + shown[sure]
     far, most = slopes.at.d[sure].abs(), size.amax(-1)
-    if 0.5 < getattr(curve, "b", 0) < 1:  # a slope that rises vertically
-        summed = w * most[:, None] * shown  # shows the last bit of the threshold
-    else:
-        summed = most[:, None]
+    summed = most[:, None]
+    if 0.5 < getattr(curve, "b", 0) < 1:
+        # A slope that rises vertically shows the last bit of the threshold: what it
+        # changes by where u moves by half an ulp to each side, from 0 at the end.
+        u = slopes.at.u[sure]
+        half = 0.5 * eps * (1 + abs(u))
+        change = curve.slope(u + half) - curve.slope(u - half)
+        summed = summed * (w + change.clip(0) / eps)
     tiny = 1e-30
     return (
         (by_x * TAU / (summed + tiny)).amax(-1).numpy(),

@@ -284,13 +284,17 @@ COUNTED = {
     "k": (9, 2),
     "top_k_st": (49, 1),
     "threshold": (10, 73),
+    "potential": (99, 11),
+    "entmax_loss": (134, 11),
+    "top_k_loss": (126, 10),
 }
 
 
 def test_the_operations_of_the_others_are_these():
     x = torch.randn(6, 40, requires_grad=True)
     k = torch.full((6,), 2.5, requires_grad=True)
-    mask = torch.rand(6, 40) < 0.8
+    mask, y = torch.rand(6, 40) < 0.8, torch.randint(40, (6,))
+    one = torch.nn.functional.one_hot(y, 40)
     calls = {
         "sparsemax": partial(st.sparsemax, x, check=False),
         "entmax": partial(st.entmax, x, 1.5, check=False),
@@ -298,6 +302,9 @@ def test_the_operations_of_the_others_are_these():
         "k": partial(st.soft_topk, x, k, check=False),
         "top_k_st": partial(st.top_k_st, x, 8, check=False),
         "threshold": partial(st.threshold, x, 8, check=False),
+        "potential": partial(st.potential, x, 8, check=False),
+        "entmax_loss": partial(st.entmax_loss, x, y, 1.5, check=False),
+        "top_k_loss": partial(st.top_k_loss, x, one.float(), 1, check=False),
     }
     found = {}
     for name, call in calls.items():
