@@ -9,6 +9,8 @@
 - Cells that a page folds are left out, and sections that list what is looked up: the
   ledger's rows, the functions. The paper says so, and links lead to the page at least.
 - Where a page has a figure to move, the paper says where it is.
+- A part begins with a page that introduces it. That page, and every other page that has
+  no number on the web, is a chapter without a number, so that the numbers agree.
 
 The commands that it writes are defined in ``book/_latex/softtopk.sty``.
 """
@@ -23,6 +25,7 @@ from docutils import nodes
 from folds import fold
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_exercise.nodes import (
     depart_exercise_enumerable_node,
     exercise_enumerable_node,
@@ -59,11 +62,42 @@ def _count_by_chapter(app: Sphinx) -> None:
         app.config.numfig_secnum_depth = 1
 
 
+class JoinParts(SphinxPostTransform):
+    """A list of chapters without a caption belongs to the part before it."""
+
+    default_priority = 650  # before sphinx_jupyterbook_latex makes parts of captions
+    formats = ("latex",)
+
+    def run(self, **options: Any) -> None:
+        """Move the chapters of such a list into the list before it."""
+        part = None
+        for chapters in list(self.document.findall(nodes.compound)):
+            if "toctree-wrapper" not in chapters["classes"]:
+                continue
+            if chapters.get("docname") != self.config.root_doc:
+                continue
+            if chapters.get("caption") or part is None:
+                part = chapters
+            else:
+                part.extend(chapters.children)
+                chapters.parent.remove(chapters)
+
+
+def _leave_numbers_out(app: Sphinx, doctree: nodes.document) -> None:
+    """Give no number to a chapter that has none on the pages."""
+    for chapter in doctree.findall(addnodes.start_of_file):
+        docname = chapter["docname"]
+        if docname in app.env.found_docs and not app.env.toc_secnumbers.get(docname):
+            chapter.insert(0, _latex("\n\\setcounter{secnumdepth}{-1}\n"))
+            chapter.append(_latex("\n\\setcounter{secnumdepth}{2}\n"))
+
+
 def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     if app.builder.format != "latex":
         return
     app.config.numfig_secnum_depth = 2  # the theorems have their numbers by now
     site = app.config.publish_site
+    _leave_numbers_out(app, doctree)
     gone = _leave_code_out(doctree) | _leave_lists_out(doctree, site)
     _lead_elsewhere(doctree, site, gone)
     _say_what_is_left_out(doctree, site)
@@ -295,6 +329,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_node(
             node, override=True, latex=(_visit_theorem, depart_enumerable_node)
         )
+    app.add_post_transform(JoinParts)
     app.connect("builder-inited", _count_by_chapter, priority=900)
     app.connect("doctree-resolved", _complete_doctree)
     app.connect("doctree-resolved", _add_pages, priority=600)

@@ -28,10 +28,21 @@ results: []
 INDEX = """# Book
 
 ```{toctree}
-:numbered:
 :caption: Part
+intro
+```
+
+```{toctree}
+:numbered:
 chapter
 reference
+```
+"""
+INTRO = """# What this part is for
+
+The verdicts that it counts:
+
+```{claim-counts}
 ```
 """
 REFERENCE = """# Reference
@@ -126,6 +137,7 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("shown = 1\n\n\nsecond = 2\nsp.solve(shown)", (), [printed("the root")]),
     )
     (folder / "index.md").write_text(INDEX)
+    (folder / "intro.md").write_text(INTRO)
     (folder / "chapter.ipynb").write_text(notebook)
     (folder / "reference.md").write_text(REFERENCE)
     (folder / "claims.yml").write_text(LEDGER)
@@ -155,6 +167,21 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def environments(tex: str, name: str) -> list[str]:
     return re.findall(rf"\\begin\{{{name}\}}(.*?)\\end\{{{name}\}}", tex, re.S)
+
+
+def test_a_part_is_one_and_its_first_page_has_no_number(tex: str) -> None:
+    assert re.findall(r"\\part\{(.*?)\}", tex) == ["Part"]
+    numbered, found = True, {}
+    for depth, title in re.findall(r"secnumdepth\}\{(-?\d)\}|\\chapter\{(.*?)\}", tex):
+        if title:
+            found[title] = numbered
+        else:
+            numbered = depth != "-1"
+    assert found == {
+        "What this part is for": False,
+        "Chapter": True,
+        "Reference": True,
+    }
 
 
 def test_a_proof_is_a_passage_with_an_end(tex: str) -> None:

@@ -91,10 +91,12 @@ class ClaimDomain(Domain):
         target: str,
         node: addnodes.pending_xref,
         contnode: nodes.Element,
-    ) -> nodes.reference | None:
+    ) -> nodes.Element | None:
         """Turn a pending reference into a link, or None when there is no target."""
         if typ == "filter":
-            if builder.format != "html" or not any(self.data["rows"].values()):
+            if builder.format != "html":
+                return contnode  # paper cannot filter: the number stands without a link
+            if not any(self.data["rows"].values()):
                 return None
             docname = next(name for name, ids in self.data["rows"].items() if ids)
             address = builder.get_relative_uri(fromdocname, docname)
