@@ -156,6 +156,7 @@ def tex(tmp_path_factory: pytest.TempPathFactory) -> str:
         "jblatex_captions_to_parts": True,
         "claims_file": "claims.yml",
         "publish_site": "https://example.org",
+        "nitpicky": True,
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["dollarmath"],
         "latex_documents": [("index", "book.tex", "Book", "Author", "manual")],
