@@ -407,7 +407,9 @@ def test_a_section_leads_to_its_chapters_and_back(tmp_path: Path) -> None:
     row = page.select_one("tr#A1")
     assert row["data-section"] == "The part (部分)"
     assert "data-section" not in page.select_one("tr#N-1").attrs
-    (back,) = book.page("part/chapter").select(".chapter-sections a")
+    treated = book.page("part/chapter").select_one(".chapter-sections")
+    assert "sources. A post: The part (部分)" in treated.text
+    (back,) = treated.select("a")
     assert back["href"] == "../index.html#post-the-part"
     assert back.select_one("[lang=zh-Hans]").text == "部分"
     assert page.select_one("#post-the-part")

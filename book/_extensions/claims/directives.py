@@ -222,7 +222,12 @@ class CountsDirective(_WithLedger, SphinxDirective):
             line += nodes.Text(f"{' and ' if place else ''}{tally[verdict]} ")
             line += badge(verdict)
         checked = sum(row.state == "checked" for row in self.ledger.results)
-        line += nodes.Text(f", of which {checked} are checked by code.")
+        told = (
+            f"of which {checked} are"
+            if checked < sum(tally.values())
+            else "all of them"
+        )
+        line += nodes.Text(f", {told} checked by code.")
         return line
 
 

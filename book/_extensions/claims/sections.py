@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -185,16 +187,19 @@ def sections_treated(ledger: Ledger, docname: str) -> Iterator[tuple[str, str]]:
 
 def name_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Give a chapter the line that names its sections of the sources."""
-    treated = list(sections_treated(get_ledger(app.env), app.env.docname))
+    ledger = get_ledger(app.env)
+    treated = list(sections_treated(ledger, app.env.docname))
     pages = list(doctree.findall(nodes.section))
     if not treated or not pages:
         return
     line = nodes.paragraph(classes=["chapter-sections"])
-    line += nodes.Text("This chapter treats these sections of the sources: ")
-    for place, (source, section) in enumerate(treated):
-        line += [nodes.Text("; ")] if place else []
-        line += chapter_sections("", source=source, section=section)
-    line += nodes.Text(".")
+    line += nodes.Text("This chapter treats these sections of the sources. ")
+    for source, places in groupby(treated, key=itemgetter(0)):
+        line += nodes.Text(f"{ledger.sources[source]['title'].partition(',')[0]}: ")
+        for place, (_, section) in enumerate(places):
+            line += [nodes.Text("; ")] if place else []
+            line += chapter_sections("", source=source, section=section)
+        line += nodes.Text(". ")
     closing = [page for page in pages if page[0].astext() == CLOSING]
     if closing:
         closing[-1].insert(1, line)
