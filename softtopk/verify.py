@@ -59,7 +59,10 @@ def claim(name: str, verdict: str) -> Iterator[None]:
     if verdict not in VERDICTS:
         raise ValueError(f"verdict must be one of {VERDICTS}, got {verdict!r}")
     yield
-    print(f"✓ {name} checked")
+    try:
+        print(f"✓ {name} checked")
+    except UnicodeEncodeError:  # Windows writes to a file or a pipe in its code page
+        print(ascii(f"{name} checked")[1:-1])
 
 
 def is_zero(expression: Any) -> bool:

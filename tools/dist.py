@@ -50,6 +50,7 @@ RUNNER = ("pytest", "pytest-xdist", "hypothesis", "scipy")
 # What a test needs of the checkout that no installed package has.
 OF_THE_CHECKOUT = (
     "test_wheel.py",
+    "test_kernels_compiled.py",
     "test_page.py",
     "test_training.py",
     "test_recipes.py",
@@ -109,13 +110,19 @@ def readme(text: str, repository: str, ref: str) -> str:
     """The README as PyPI can show it, where no path leads into the repository.
 
     A relative link becomes an address in the repository, at `ref`; without a
-    repository its words remain, and a picture goes.
+    repository its words remain, and a picture goes. The package is installed from
+    the registry, instead of a clone.
 
     >>> readme("[a](b.md) ![c](d.png) [e](https://f)", "https://g/h", "v1")
     '[a](https://g/h/blob/v1/b.md) ![c](https://g/h/raw/v1/d.png) [e](https://f)'
     >>> readme("[a](b.md) ![c](d.png) [e](https://f)", "", "v1")
     'a  [e](https://f)'
+    >>> readme('pip install ".[torch]"         # a comment', "", "v1")
+    'pip install "softtopk[torch]"  # a comment'
     """
+    install = r'pip install ("?)\.((?:\[\w+\])?"?) {7}'
+    text = re.sub(install, r"pip install \1softtopk\2", text)
+    text = text.replace("# in a clone of this repository; ", "# ")
 
     def replace(link: re.Match[str]) -> str:
         mark, words, target = link.groups()

@@ -12,7 +12,6 @@ import pytest
 import torch
 from mpmath import mpf
 from oracle_balance import off, skewed
-from test_training import tabs
 
 import softtopk as stk
 import softtopk.jax
@@ -331,21 +330,6 @@ def test_a_compiled_graph_is_whole_and_equal():
         assert torch.allclose(one, two, rtol=0, atol=1e-13)
     at[1] = (given[1] + 3).requires_grad_()
     assert whole(*at).isnan().all()
-
-
-@pytest.mark.parametrize("library", ["PyTorch", "JAX"])
-def test_the_code_in_the_chapter_runs(library):
-    names = {}
-    text = tabs("balance")[library]
-    exec(text, names)
-    P, slope = (
-        np.asarray(v.detach() if library == "PyTorch" else v)
-        for v in (names["P"], names["slope"])
-    )
-    assert off(P, 2, 6) < 1e-5
-    for axis in (0, 1):
-        assert abs(slope.sum(axis=axis)).max() < 1e-5 < abs(slope).max()
-    assert max(map(len, text.splitlines())) <= 60
 
 
 def test_autocast_takes_no_bits_from_the_search():

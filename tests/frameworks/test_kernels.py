@@ -36,8 +36,9 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 pytest.importorskip("triton")
 
 ALPHAS = (1.01, 1.1, 1.25, 1.4, 1.5, 1.75, 2.0)
-CURVES = [*curves.NAMED.values(), *map(curves.entmax, ALPHAS)]
-FEW = [*curves.NAMED.values(), *map(curves.entmax, (1.25, 1.5))]
+NAMED = [curves.NAMED[name] for name in kernels.NAMES]
+CURVES = [*NAMED, *map(curves.entmax, ALPHAS)]
+FEW = [*NAMED, *map(curves.entmax, (1.25, 1.5))]
 named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 few = pytest.mark.parametrize("curve", FEW, ids=lambda c: c.name)
 
@@ -404,6 +405,15 @@ def test_checkpoints_and_autocast():
         (one,) = torch.autograd.grad(f(x), x)
         (two,) = torch.autograd.grad(checkpoint(f, x, use_reentrant=False), x)
     torch.testing.assert_close(one, two)
+
+
+def test_a_named_curve_without_functions_of_its_own_goes_by_the_search(monkeypatch):
+    new = curves.LAPLACE.shifted(1.0)
+    new.name = "new"
+    monkeypatch.setitem(curves.NAMED, "new", new)
+    x = torch.randn(2, 9)
+    assert not rules.is_fused(new, x)
+    torch.testing.assert_close(st.soft_topk(x, 2, "new"), st.soft_topk(x, 2, new))
 
 
 def test_what_goes_the_other_way():

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import softtopk
 from softtopk._frameworks import torch_internals as internals
 
-PRIVATE = r"torch\.(?:\w+\.)*_[a-z]\w*|_C\.|_pytree|_higher_order_ops|_ad\._\w+"
+PRIVATE = (
+    r"torch\.(?:\w+\.)*_[a-z]\w*|_C\.|_pytree|_higher_order_ops|_ad\._\w+"
+    r"|fx\.experimental"
+)
 
 
 def seen(question):
@@ -45,6 +51,47 @@ def test_forward_modes_are_counted():
         f, answers = seen(lambda _: internals.forward_modes())
         transform(f)(x)
         assert answers == [count]
+
+
+def test_a_recording_is_seen():
+    x = torch.ones(3)
+    assert internals.recorded() is False
+    f, answers = seen(lambda _: internals.recorded())
+    make_fx(f)(x)
+    torch.jit.trace(f, x, check_trace=False)
+    assert answers == [True, True]
+    assert internals.recorded() is False
+
+
+def test_a_mode_between_operations_and_kernels_is_seen():
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+            return operation(*args, **(kwargs or {}))
+
+    x = torch.ones(3)
+    assert internals.intercepted() is False
+    f, answers = seen(lambda _: internals.intercepted())
+    with Mode():
+        f(x)
+    make_fx(f)(x)
+    torch.jit.trace(f, x, check_trace=False)
+    assert answers == [True, True, True]
+    assert internals.intercepted() is False
+
+
+def test_a_tensor_without_values_is_seen():
+    x = torch.ones(3)
+    assert internals.is_fake(x) is False
+    assert internals.is_fake(x.to("meta")) is True
+    assert internals.is_fake(FakeTensorMode().from_tensor(x)) is True
+
+
+def test_every_question_is_asked_here():
+    """So that a function that is added there is not left out here."""
+    asked = Path(__file__).read_text(encoding="utf8")
+    for name, function in vars(internals).items():
+        if getattr(function, "__module__", "") == internals.__name__:
+            assert f"internals.{name}(" in asked, name
 
 
 def test_a_dual_level_is_seen():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracle_balance import off
 
 BOOK = Path(__file__).parents[2] / "book" / "training"
 
@@ -42,3 +43,18 @@ def test_the_loop(library):
 @pytest.mark.parametrize("library", ["PyTorch", "JAX"])
 def test_a_line_fits_a_phone(library):
     assert max(map(len, tabs("loop")[library].splitlines())) <= 60
+
+
+@pytest.mark.parametrize("library", ["PyTorch", "JAX"])
+def test_two_budgets(library):
+    names = {}
+    text = tabs("balance")[library]
+    exec(text, names)
+    P, slope = (
+        np.asarray(v.detach() if library == "PyTorch" else v)
+        for v in (names["P"], names["slope"])
+    )
+    assert off(P, 2, 6) < 1e-5
+    for axis in (0, 1):
+        assert abs(slope.sum(axis=axis)).max() < 1e-5 < abs(slope).max()
+    assert max(map(len, text.splitlines())) <= 60

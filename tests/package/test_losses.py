@@ -8,6 +8,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import has_potential
 
 from softtopk import curves, linearize, soft_topk, threshold, top_k_sum
 from softtopk.curves import NAMED
@@ -35,7 +36,8 @@ LOSSES = {
     "top_k": partial(top_k_loss, k=1),
     "top_k_sigmoid": partial(top_k_loss, k=1, curve="sigmoid", temperature=0.5),
 }
-CURVES = [*NAMED, 1.5, 1.2, 2.0]
+NAMES = [name for name in NAMED if has_potential(NAMED[name])]
+CURVES = [*NAMES, 1.5, 1.2, 2.0]
 
 wide = st.floats(-1e300, 1e300) | st.floats(-3, 3) | st.sampled_from([0.0, 1.0])
 rows = st.lists(wide, min_size=2, max_size=7)
@@ -569,7 +571,7 @@ def test_the_scores_of_the_margin_loss_are_named():
         am_softmax_loss([-np.inf, -np.inf], 1, 0.3)
 
 
-@pytest.mark.parametrize("curve", NAMED)
+@pytest.mark.parametrize("curve", NAMES)
 def test_the_potential_stands_the_ends_of_the_range(curve):
     x = [1e308, 0.0, -1e308]
     for temperature in (1e-300, 1.0, 1e200):

@@ -107,6 +107,14 @@ def test_the_wheel_says_what_the_sources_say(wheel):
     assert "\nRequires-Dist: numpy>=" in text
 
 
+def test_a_claim_is_checked_where_the_output_has_no_tick():
+    """As on Windows, where an output that is not a console has its code page."""
+    given = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    command = [sys.executable, ROOT / "tools" / "use.py", "symbolic"]
+    run = subprocess.run(command, capture_output=True, env=given, check=True)
+    assert run.stdout.split(b"\n")[0].strip() == b"an identity checked"
+
+
 # --- The version ---------------------------------------------------------------------
 
 
@@ -159,6 +167,17 @@ def test_notes_and_tag_need_a_dated_section():
     assert f"v0.0.0 is not v{softtopk.__version__}" in run.stderr
 
 
+def test_tests_that_need_the_checkout_are_left_out_where_there_is_none():
+    paths = [*ROOT.glob("tests/package/*.py"), *ROOT.glob("tests/frameworks/*.py")]
+    outside = {p.name for p in paths if "parents[2]" in p.read_text(encoding="utf8")}
+    assert outside == set(dist.OF_THE_CHECKOUT)
+    left = "|".join(Path(name).stem for name in outside)
+    for path in paths:
+        if path.name not in outside:
+            text = path.read_text(encoding="utf8")
+            assert not re.search(rf"^(from|import) ({left})\b", text, re.M), path
+
+
 # --- Addresses -----------------------------------------------------------------------
 
 
@@ -170,6 +189,16 @@ def test_no_link_of_the_published_readme_leads_nowhere():
         found = targets.findall(dist.readme(text, repository, "v1"))
         assert found
         assert all(target.startswith(("https://", "#")) for target in found)
+
+
+def test_the_published_readme_installs_from_the_registry():
+    text = (ROOT / "README.md").read_text(encoding="utf8")
+    found = dist.readme(text, "", "v1")
+    lines = [line for line in found.splitlines() if line.startswith("pip install")]
+    names = [line.split("#")[0].split()[-1].strip('"') for line in lines]
+    assert names == ["softtopk", "softtopk[torch]"]
+    assert len({line.index("#") for line in lines}) == 1
+    assert "clone" not in "".join(lines)
 
 
 def test_addresses_come_from_where_the_book_has_its_own(tmp_path):
