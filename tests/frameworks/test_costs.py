@@ -224,21 +224,27 @@ def test_rows_out_of_range_that_nobody_looked_at_are_nan(per):
 
 
 @PER
-def test_masked_entries_have_no_derivative(lib, per):
+@pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k_st"])
+def test_masked_entries_have_no_derivative(lib, per, name):
     on = np.array([True, False, True, True, False, True])
 
     def f(x, c):
-        return lib.ops.soft_topk(x, 1.5, cost=c, where=lib.array(on), per=per)
+        operator = getattr(lib.ops, name)
+        return operator(x, 1.5, cost=c, where=lib.array(on), per=per)
 
-    c = np.where(on, C, np.nan)
-    found = [
-        lib.numpy(v) for v in lib.vjp(f, [lib.array(X), lib.array(c)], lib.array(X))
-    ]
+    c, seed = np.where(on, C, np.nan), X[:, 0] if name == "threshold" else X
+    at = [lib.array(X), lib.array(c)]
+    found = [lib.numpy(v) for v in lib.vjp(f, at, lib.array(seed))]
     for v in found:
         assert (v[:, ~on] == 0).all()
-        assert np.isfinite(v).all()
-    lin = stk.linearize(stk.soft_topk, X, 1.5, cost=c, where=on, per=per)
-    np.testing.assert_allclose(found[0], lin.vjp(X), 0, 1e-14)
+    given = {"cost": c, "where": on, "per": per}
+    if name == "top_k_st":
+        hard = stk.top_k(X, 1.5, **given)
+        np.testing.assert_allclose(lib.numpy(f(*at)), hard, 0, 1e-15)
+    soft = stk.threshold if name == "threshold" else stk.soft_topk
+    lin = stk.linearize(soft, X, 1.5, **given)
+    np.testing.assert_allclose(found[0], lin.vjp(seed), 0, 1e-14)
+    np.testing.assert_allclose(found[1], lin.by_cost.vjp(seed), 0, 1e-14)
 
 
 @PER
@@ -270,7 +276,8 @@ def test_the_middle_of_an_interval_has_the_derivatives_that_it_has(lib, per):
 def test_torch_compiles():
     def f(x, k, c):
         p = softtopk.torch.soft_topk(x, k, "sigmoid", cost=c)
-        return p + softtopk.torch.soft_topk(x, 2.0, "sigmoid", cost=c, per="cost")
+        p = p + softtopk.torch.top_k_st(x, 2.0, "sigmoid", cost=c, per="cost")
+        return p + softtopk.torch.threshold(x, k, "sigmoid", cost=c)[:, None]
 
     compiled = torch.compile(f, backend="aot_eager", fullgraph=True)
     at = [torch.tensor(v, requires_grad=True) for v in (X, K, C)]
