@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "reference" / "frameworks.md").read_text(encoding="utf8")
+TABLE = PAGE[PAGE.index("| operator |") :].partition("\n\n")[0]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in PAGE.splitlines()
-    if line.startswith("| ") and not line.startswith(("| operator", "| ---"))
+    for line in TABLE.splitlines()[2:]
 ]
 X = np.array([[1.3, 0.4, -0.2, -0.9, 0.75], [0.3, -1.4, 2.2, 0.1, -0.3]])
 WITHOUT_K = {"softmax", "sparsemax", "entmax", "soft_sort", "soft_rank"} | {
