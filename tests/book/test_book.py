@@ -726,8 +726,13 @@ def test_citations_are_found() -> None:
 
 
 def without_code(text: str) -> str:
-    """Markdown without its fenced code; directives stay."""
-    return re.sub(r"^(`{3,})(?!\{).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    """Markdown without its fenced code; the texts of directives stay."""
+
+    def inside(fence: re.Match[str]) -> str:
+        first, _, body = fence[2].partition("\n")
+        return without_code(body) if first.startswith("{") else ""
+
+    return re.sub(r"(?ms)^(`{3,})(.*?)^\1$", inside, text)
 
 
 def bad_headings(text: str) -> list[str]:
