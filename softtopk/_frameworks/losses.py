@@ -506,9 +506,8 @@ def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
     p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, False)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     offset = xp.where(xp.isfinite(offset), offset, 0)
-    on = x > -math.inf
-    d = xp.where(on, x - anchor[..., None], -math.inf)
-    u = d / (tau[..., None] if tau.ndim else tau) - offset[..., None]
+    wide = tau[..., None] if tau.ndim else tau
+    u = (x - anchor[..., None]) / wide - offset[..., None]
     return p, a, t, u, xp.isfinite(u)
 
 
