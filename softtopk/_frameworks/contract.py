@@ -204,7 +204,8 @@ class Adapter(Protocol):
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.
 
-        `how` holds `axis`, `where`, `name` and `integer_k` of the core's `as_rows`.
+        `how` holds `axis`, `where`, `name`, `empty` and `integer_k` of the core's
+        `as_rows`.
         """
 
     def select(
@@ -232,7 +233,14 @@ class Adapter(Protocol):
         """
 
     def priced(
-        self, x: Any, k: Any, temperature: Any, axis: Any, where: Any, cost: Any
+        self,
+        x: Any,
+        k: Any,
+        temperature: Any,
+        axis: Any,
+        where: Any,
+        cost: Any,
+        empty: str,
     ) -> Any:
         """Checked rows with their costs, in place of `costs.checked`."""
 
