@@ -145,7 +145,7 @@ def as_rows(
             f"got shape {tuple(x.shape)}"
         )
     if where is not None:
-        mask = xp.asarray(where, like=x)
+        mask = xp.replicate(xp.asarray(where, like=x), x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)

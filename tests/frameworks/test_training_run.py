@@ -369,6 +369,17 @@ def test_numbers_a_row_on_another_device_are_named(name):
             stk.soft_topk(scores().to(here), **given)
 
 
+@pytest.mark.parametrize("name", ["target", "where"])
+def test_targets_and_masks_on_another_device_are_named(name):
+    x, target = scores().to("meta"), torch.zeros(4, dtype=torch.int64)
+    given = {"target": target.to("meta"), "where": torch.ones(4, 6, device="meta") > 0}
+    assert stk.cross_entropy(x, **given).is_meta
+    given[name] = given[name].new_zeros(given[name].shape, device="cpu")
+    message = f"{name} must be on the device of the scores, meta, .* on cpu"
+    with pytest.raises(ValueError, match=message):
+        stk.cross_entropy(x, **given)
+
+
 def test_a_program_of_jax_is_exported_for_any_batch():
     (batch,) = jax.export.symbolic_shape("batch")
     given = jax.ShapeDtypeStruct((batch, 6), jnp.float64)
