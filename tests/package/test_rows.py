@@ -245,7 +245,7 @@ def test_a_row_without_entries_may_be_zeros_with_derivatives_of_zero(operator, g
     assert (found.jacobian()[..., 1:, :, :] == 0).all()
     if "cost" in given:
         assert (found.by_cost.vjp(g)[1:] == 0).all()
-    with pytest.raises(ValueError, match="finite|whole"):
+    with pytest.raises(ValueError, match=r"finite|whole"):
         operator(EMPTY, **given, where=TAKEN)
 
 
