@@ -155,16 +155,12 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
     lean = xp.where(tilt.top, -least, least)
     factors = _groups(xp, least), _groups(xp, lean)
     side, up = (-0.5 * chord)[..., None], sine[..., None]
-    terms = [
-        (side * r[..., None, :], up * s[..., None, :])
-        for r, s in zip(*factors, strict=True)
-    ]
-    while len(terms) > 1:
-        terms = [
-            (a + c + (a * c - b * d), b + d + (a * d + b * c))
-            for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=True)
-        ]
-    ((e, f),) = terms
+    e = f = 0.0
+    for r, s in zip(*factors, strict=True):
+        # One after the other: each product reads a point and an entry, and so Inductor
+        # keeps all of them in one loop.
+        a, b = side * r[..., None, :], up * s[..., None, :]
+        e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
     small = e > -0.25
     change = xp.where(small, e * (2 + e) + f * f, 0)
     square = xp.where(small, xp.ones_like(e), (1 + e) * (1 + e) + f * f)

@@ -361,7 +361,9 @@ class _Torch:
         """Point by point; a compiler stores no array of points and entries."""
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
-            terms = term(*entries, *(v[..., None] for v in numbers))
+            # With the points of a row far apart, the loop has vectors of entries.
+            moved = (_Torch.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
+            terms = term(*entries, *(v[..., None] for v in moved))
             return tuple(v.sum(-2) for v in terms)
         first, *rest = zip(*(v.unbind(-1) for v in numbers), strict=True)
         total = term(*entries, *(v[..., None] for v in first))
