@@ -178,6 +178,8 @@ class Linearization:
             unit[:, j] = 1
             columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
+        if self.rows.empty is not None:
+            dense[self.rows.empty] = 0
         return dense.reshape(self.rows.batch + dense.shape[1:])
 
     def total(self, value: Any, count: float) -> Linearization:

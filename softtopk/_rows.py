@@ -59,6 +59,10 @@ class Rows(NamedTuple):
     input_shape : tuple of int
         Shape of the scores as given; differs from `shape` if there are more budgets
         than rows were given.
+    empty : (R,) array of bool, optional
+        The rows that had no finite entry, where the caller asks for zeros there: here
+        their scores are 0 and their budgets 1, which every operator takes, and `expand`
+        makes their results 0.
     """
 
     x: Array
@@ -68,9 +72,12 @@ class Rows(NamedTuple):
     batch: tuple[int, ...]
     axes: tuple[int, ...]
     input_shape: tuple[int, ...]
+    empty: Array | None = None
 
     def expand(self, rows: Array) -> Array:
         """Put ``(R, n)`` rows into the shape of the scores; a scalar for a scalar."""
+        if self.empty is not None:
+            rows = np.where(self.empty[:, None], rows.dtype.type(0), rows)
         if self.axes == (-1,):
             return rows.reshape(self.shape)
         if not self.axes:
@@ -117,9 +124,13 @@ class Rows(NamedTuple):
         x = np.broadcast_to(self.x.reshape(*self.batch, n), (*batch, n))
         finite = np.broadcast_to(self.finite.reshape(self.batch), batch).reshape(-1)
         sizes = [self.shape[axis] for axis in self.axes]
+        empty = self.empty
+        if empty is not None:
+            empty = np.broadcast_to(empty.reshape(self.batch), batch).reshape(-1)
         rows = self._replace(
             x=_read_only(x.reshape(-1, n)),
             finite=finite,
+            empty=empty,
             shape=with_axes(batch, self.axes, sizes),
             batch=batch,
         )
@@ -188,6 +199,7 @@ def as_rows(
     where: ArrayLike | None = None,
     integer_k: bool = False,
     name: str = "x",
+    empty: str = "raise",
 ) -> Rows:
     """Check scores, budget, axis and mask, and lay the scores out as rows.
 
@@ -207,6 +219,9 @@ def as_rows(
         Whether the budget must be a whole number.
     name : str
         What an error message calls `x`.
+    empty : "raise" or "zeros"
+        Whether a row without a finite entry is an error unless its budget is 0, or has
+        the result 0 whatever its budget.
 
     Raises
     ------
@@ -216,6 +231,7 @@ def as_rows(
         If `axis` is out of range, empty or named twice, `x` holds NaN or +inf, `k` is
         out of range, or shapes do not broadcast.  The message names the argument.
     """
+    zeros = check_empty(empty)
     scores = as_real(x, name)
     shape = scores.shape
     axes = check_axis(axis, scores.ndim, name)
@@ -232,16 +248,29 @@ def as_rows(
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
     flat = _read_only(_axes_last(scores, axes).reshape(math.prod(batch), n))
     count = count_finite(flat, name)
-    rows = Rows(flat, _NONE, count, shape, batch, axes, shape)
+    nothing = None
+    if zeros and not count.all():
+        nothing = count == 0
+        flat = _read_only(np.where(nothing[:, None], flat.dtype.type(0), flat))
+        count = np.where(nothing, n, count)
+    rows = Rows(flat, _NONE, count, shape, batch, axes, shape, nothing)
     if k is NO_BUDGET:
         return rows
-    rows, budget = rows.repeat(_check_k(k, integer_k), "k", name)
+    rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
+    if rows.empty is not None:
+        budget = np.where(rows.empty, 1, budget)
+    if zeros and integer_k:
+        check_whole(budget)
     check_budget(budget, rows.finite, name)
     return Rows(rows.x, budget, *rows[2:])
 
 
 def finite_rows(
-    x: ArrayLike, axis: Axis, where: ArrayLike | None, name: str = "x"
+    x: ArrayLike,
+    axis: Axis,
+    where: ArrayLike | None,
+    name: str = "x",
+    empty: str = "raise",
 ) -> Rows:
     """Rows without a budget, with at least one finite entry each.
 
@@ -250,13 +279,17 @@ def finite_rows(
     TypeError, ValueError
         As in `as_rows`, and if a row has no finite entry.
     """
-    rows = as_rows(x, axis=axis, where=where, name=name)
+    rows = as_rows(x, axis=axis, where=where, name=name, empty=empty)
     check_finite(rows.finite, name)
     return rows
 
 
 def truncated_rows(
-    x: ArrayLike, k: ArrayLike, axis: Axis, where: ArrayLike | None
+    x: ArrayLike,
+    k: ArrayLike,
+    axis: Axis,
+    where: ArrayLike | None,
+    empty: str = "raise",
 ) -> Rows:
     """Rows with a whole budget k >= 1 each.
 
@@ -265,7 +298,7 @@ def truncated_rows(
     TypeError, ValueError
         As in `as_rows`, and if a budget is 0.
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     check_positive(rows.k)
     return rows
 
@@ -478,6 +511,13 @@ def check_ties(ties: str) -> bool:
     if ties not in ("share", "first"):
         raise ValueError(f"ties must be 'share' or 'first', got {ties!r}")
     return ties == "share"
+
+
+def check_empty(empty: str) -> bool:
+    """Whether rows without entries are 0; an error if `empty` is an unknown word."""
+    if empty not in ("raise", "zeros"):
+        raise ValueError(f"empty must be 'raise' or 'zeros', got {empty!r}")
+    return empty == "zeros"
 
 
 def check_count(k: int) -> int:

@@ -43,6 +43,7 @@ def top_k(
     ties: str = "share",
     cost: ArrayLike | None = None,
     per: str = "entry",
+    empty: str = "raise",
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
@@ -68,13 +69,14 @@ def top_k(
         knapsack, of which no other is worth more.  k is any number up to the sum of the
         costs.  By "share" tied entries get equal shares, by "first" at most one entry
         has a share between 0 and 1.
+    empty : "raise" or "zeros"
+        As in `soft_topk`.
 
     Returns
     -------
     array
         Of the shape of `x`, or of its broadcast against `k`; sums to k along `axis`,
         with costs as weights.
-        A row without an entry that takes part is all 0, and its budget must be 0.
 
     Raises
     ------
@@ -107,10 +109,11 @@ def top_k(
     if cost is not None or per != "entry":
         given = {"axis": axis, "where": where, "ties": ties, "cost": cost, "per": per}
         if cost is not None:
-            found: Array = Call().run(operators.top_k, x, k, **given)
+            found: Array = Call().run(operators.top_k, x, k, **given, empty=empty)
             return found
         costs.check_per(per)
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=not share_ties)
+    whole = not share_ties
+    rows = as_rows(x, k, axis=axis, where=where, empty=empty, integer_k=whole)
     pivot = _pivot(rows)
     above = rows.x > pivot
     tied = rows.x == pivot

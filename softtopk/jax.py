@@ -237,6 +237,7 @@ def entmax(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
@@ -247,7 +248,7 @@ def entmax(
         At least 1.  An array of this library has a derivative; it is one number, or one
         a row: it broadcasts to the shape of `x` without `axis`.  At alpha = 1 the
         derivative is that from above.
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
 
     Returns
@@ -263,7 +264,14 @@ def entmax(
     0 and falls like a power of the distance to the largest score; it is not offered.
     """
     found: Array = _simplex.entmax(
-        _XP, x, alpha, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        alpha,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -315,13 +323,14 @@ def grad_topk(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Marginals of the k-subset distribution, the gradient of `log_partition`.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `soft_topk`.
     k : whole number or array of them
         The size of the subset; it has no derivative.
@@ -340,7 +349,14 @@ def grad_topk(
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     found: Array = _operators.grad_topk(
-        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -645,6 +661,7 @@ def soft_topk(
     where: ArrayLike | None = None,
     cost: ArrayLike | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     r"""Smooth top-k selection: shares in [0, 1] that sum to k.
@@ -667,10 +684,7 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.  In a row without any, all
-        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
-        for rows that may be empty give one budget a row, such as
-        ``k * where.any(-1)``.
+        Entries that take part; the others get share 0.
     cost : array, optional
         What each entry costs, finite and above 0: it broadcasts to the shape of `x`.
         Then the shares spend the budget, :math:`\sum_ic_ip_i=k` for any k from 0 to the
@@ -680,6 +694,11 @@ def soft_topk(
         an entry, :math:`p_i=f((x_i-\lambda c_i)/\tau)`; by "cost" that of a unit of
         cost, :math:`p_i=f((x_i-\lambda)/\tau)`, and a larger score gets a larger share
         whatever its cost.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
+        is out of range (see `check`).  By "zeros" its shares and their derivatives are
+        0 whatever its budget is, also where nobody looks at the values.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -711,6 +730,7 @@ def soft_topk(
         where=where,
         cost=cost,
         per=per,
+        empty=empty,
         check=check,
     )
     return found
@@ -722,6 +742,7 @@ def softmax(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Softmax of x / temperature, which has masks here.
@@ -729,7 +750,11 @@ def softmax(
     Parameters
     ----------
     x, temperature, axis, where, check
-        As in `soft_topk`; every row needs a finite entry.
+        As in `soft_topk`.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf: out of range (see `check`), or a row whose
+        shares and their derivatives are 0.
 
     Returns
     -------
@@ -737,7 +762,13 @@ def softmax(
         p, of the shape and type of `x`.
     """
     found: Array = _simplex.softmax(
-        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -749,13 +780,14 @@ def sparse_softmax(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Softmax over the k largest scores; the others get share 0.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
     k : whole number or array of them
         At least 1.  It has no derivative, nor has the choice of the k scores.
@@ -766,7 +798,14 @@ def sparse_softmax(
         p, of the shape and type of `x`.
     """
     found: Array = _simplex.sparse_softmax(
-        _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        k,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -816,13 +855,14 @@ def sparsemax(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Sparsemax, the point of the simplex nearest to x / temperature.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
 
     Returns
@@ -831,7 +871,13 @@ def sparsemax(
         p, of the shape and type of `x`.
     """
     found: Array = _simplex.sparsemax(
-        _XP, x, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -921,13 +967,14 @@ def taylor_softmax(
     temperature: Numbers = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Softmax with a Taylor polynomial of even order in place of the exponential.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
     order : int
         Even, from 2 to 100.
@@ -938,7 +985,14 @@ def taylor_softmax(
         p, of the shape and type of `x`.
     """
     found: Array = _simplex.taylor_softmax(
-        _XP, x, order, temperature=temperature, axis=axis, where=where, check=check
+        _XP,
+        x,
+        order,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -998,13 +1052,14 @@ def top_k(
     ties: str = "share",
     cost: ArrayLike | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
     Parameters
     ----------
-    x, k, axis, where, check
+    x, k, axis, where, empty, check
         As in `soft_topk`.
     cost, per
         As in `soft_topk`.  With costs the entries are taken in the order of ``x /
@@ -1021,14 +1076,22 @@ def top_k(
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives; the
         entries at the k-th place have derivatives by `k` and `cost`.
-        A row without an entry that takes part is all 0, and its budget must be 0.
 
     Notes
     -----
     A selection for one number k; a sort for an array of them, and with costs.
     """
     found: Array = _operators.top_k(
-        _XP, x, k, axis=axis, where=where, ties=ties, cost=cost, per=per, check=check
+        _XP,
+        x,
+        k,
+        axis=axis,
+        where=where,
+        ties=ties,
+        cost=cost,
+        per=per,
+        empty=empty,
+        check=check,
     )
     return found
 
@@ -1138,13 +1201,14 @@ def top_k_st(
     ties: str = "share",
     cost: ArrayLike | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
 
     Parameters
     ----------
-    x, k, curve, temperature, axis, where, cost, per, check
+    x, k, curve, temperature, axis, where, cost, per, empty, check
         As in `soft_topk`.
     ties : "share" or "first"
         As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
@@ -1166,6 +1230,7 @@ def top_k_st(
         ties=ties,
         cost=cost,
         per=per,
+        empty=empty,
         check=check,
     )
     return found

@@ -52,6 +52,7 @@ def soft_topk(
     where: ArrayLike | None = None,
     cost: ArrayLike | None = None,
     per: str = "entry",
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Smooth top-k selection: shares in [0, 1] that sum to k.
 
@@ -72,8 +73,7 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis along which the shares sum to k; several do together, None means all.
     where : array_like of bool, optional
-        Entries that take part; the others get share 0.  In a row without any, all
-        shares are 0; its budget must be 0, and any other is an error.
+        Entries that take part; the others get share 0.
     cost : array_like, optional
         What each entry costs, finite and above 0: it broadcasts to the shape of `x`.
         The shares then spend the budget: :math:`\sum_ic_ip_i=k`, for any k from 0 to
@@ -85,6 +85,11 @@ def soft_topk(
         :math:`p_i=f((x_i-\lambda)/\tau)`: a larger score gets a larger share whatever
         it costs, and an entry of cost 3 is three entries of cost 1.  Both have the
         units of the temperature, which costs do not change.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
+        is an error.  By "zeros" its shares and their derivatives are 0 whatever its
+        budget is.
 
     Returns
     -------
@@ -150,7 +155,7 @@ def soft_topk(
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     if cost is not None or per != "entry":
         given |= {"cost": cost, "per": per}
-    value = call.run(operators.soft_topk, x, k, curve, **given)
+    value = call.run(operators.soft_topk, x, k, curve, **given, empty=empty)
     return value, lambda: call.solved.derivative(value)
 
 

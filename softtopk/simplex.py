@@ -64,20 +64,24 @@ def softmax(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Softmax, :math:`p_i=e^{x_i/\tau}/\sum_je^{x_j/\tau}`.
 
     Parameters
     ----------
     x : array_like
-        Scores, finite or -inf, with at least one finite entry in every row.  An entry
-        of -inf gets share 0.
+        Scores, finite or -inf.  An entry of -inf gets share 0.
     temperature : float
         :math:`\tau>0`; as it falls the shares approach `top_k` with k = 1.
     axis : int, tuple of int, or None
         The axis along which the shares sum to 1; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf: an error, or a row whose shares and their
+        derivatives are 0.
 
     Returns
     -------
@@ -105,7 +109,7 @@ def softmax(
     [0.6652, 0.2447, 0.09]
     """
     tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
+    rows = finite_rows(x, axis, where, empty=empty)
     p = softmax_shares(rows.x, tau)
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
@@ -234,6 +238,7 @@ def entmax(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Entmax: a distribution that is sparse for :math:`\alpha>1`.
 
@@ -246,7 +251,7 @@ def entmax(
         As in `softmax`.
     alpha : array_like
         At least 1: a number, or an array that broadcasts against `x` without `axis`.
-    temperature, axis, where
+    temperature, axis, where, empty
         As in `softmax`.
 
     Returns
@@ -285,7 +290,7 @@ def entmax(
     [[0.7311, 0.2689], [1.0, 0.0]]
     """
     tau = check_temperature(temperature)
-    return _entmax(*_entmax_rows(x, alpha, axis, where), tau)
+    return _entmax(*_entmax_rows(x, alpha, axis, where, empty), tau)
 
 
 @operator
@@ -295,12 +300,13 @@ def sparsemax(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Sparsemax: the point of the simplex nearest to :math:`x/\tau`.
 
     Parameters
     ----------
-    x, temperature, axis, where
+    x, temperature, axis, where, empty
         As in `softmax`.
 
     Returns
@@ -334,7 +340,7 @@ def sparsemax(
     [0.75, 0.25, 0.0]
     """
     tau = check_temperature(temperature)
-    return _entmax(finite_rows(x, axis, where), 1.0, tau)
+    return _entmax(finite_rows(x, axis, where, empty=empty), 1.0, tau)
 
 
 @operator
@@ -345,6 +351,7 @@ def taylor_softmax(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Taylor softmax, :math:`p_i=f(x_i/\tau)/\sum_jf(x_j/\tau)`.
 
@@ -357,7 +364,7 @@ def taylor_softmax(
         As in `softmax`; an entry of -inf takes no part and gets share 0.
     order : int
         Even, from 2 to 100.
-    temperature, axis, where
+    temperature, axis, where, empty
         As in `softmax`.
 
     Returns
@@ -388,7 +395,7 @@ def taylor_softmax(
     [0.5555555555555556, 0.2222222222222222, 0.2222222222222222]
     """
     order, tau = check_order(order), check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
+    rows = finite_rows(x, axis, where, empty=empty)
     p, v = _taylor(rows.x, order, tau)
     value = rows.expand(p)
 
@@ -411,6 +418,7 @@ def sparse_softmax(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Softmax over the k largest scores; the others get share 0.
 
@@ -421,7 +429,7 @@ def sparse_softmax(
     k : array_like
         A whole number, 1 <= k <= the number of finite entries, or an array of them
         that broadcasts against `x` without `axis`.
-    temperature, axis, where
+    temperature, axis, where, empty
         As in `softmax`.
 
     Returns
@@ -457,7 +465,7 @@ def sparse_softmax(
     [0.3333, 0.3333, 0.3333, 0.0]
     """
     tau = check_temperature(temperature)
-    rows = truncated_rows(x, k, axis, where)
+    rows = truncated_rows(x, k, axis, where, empty)
     p = softmax_shares(rows.x, tau, top_k(rows.x, rows.k))
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
@@ -483,13 +491,13 @@ def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
 
 
 def _entmax_rows(
-    x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None
+    x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None, empty: str
 ) -> tuple[Rows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
     values = real_numbers(alpha, "alpha")
     for bad in values[~((values >= 1) & (values < np.inf))]:
         real_number(bad, "alpha", least=1)
-    rows = finite_rows(x, axis, where)
+    rows = finite_rows(x, axis, where, empty=empty)
     if values.ndim == 0:
         return rows, float(values) - 1
     rows, column = rows.repeat(values, "alpha")

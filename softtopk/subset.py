@@ -80,6 +80,7 @@ def grad_topk(
     temperature: float = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    empty: str = "raise",
 ) -> Differentiable[Array]:
     r"""Marginals of the k-subset distribution (GradTopK).
 
@@ -100,6 +101,8 @@ def grad_topk(
         The axis of the scores; several hold one row together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get 0.
+    empty : "raise" or "zeros"
+        As in `soft_topk`.
 
     Returns
     -------
@@ -130,7 +133,7 @@ def grad_topk(
     >>> stk.grad_topk([2.0, 1.0, 1.0, -1.0], 2).sum().round(12).item()
     2.0
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     temperature = check_temperature(temperature)
     p, parts = settled(rows), list(blocks(rows, temperature))
     for part, block in parts:

@@ -255,6 +255,7 @@ def entmax(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -266,7 +267,7 @@ def entmax(
         At least 1.  An array of this library has a derivative; it is one number, or one
         a row: it broadcasts to the shape of `x` without `dim`.  At alpha = 1 the
         derivative is that from above.
-    x, temperature, dim, where, check
+    x, temperature, dim, where, empty, check
         As in `softmax`.
 
     Returns
@@ -288,6 +289,7 @@ def entmax(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -341,6 +343,7 @@ def grad_topk(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -348,7 +351,7 @@ def grad_topk(
 
     Parameters
     ----------
-    x, temperature, dim, where, check
+    x, temperature, dim, where, empty, check
         As in `soft_topk`.
     k : whole number or array of them
         The size of the subset; it has no derivative.
@@ -373,6 +376,7 @@ def grad_topk(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -728,6 +732,7 @@ def soft_topk(
     where: Tensor | None = None,
     cost: Tensor | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -751,10 +756,7 @@ def soft_topk(
     dim : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.  In a row without any, all
-        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
-        for rows that may be empty give one budget a row, such as
-        ``k * where.any(-1)``.
+        Entries that take part; the others get share 0.
     cost : array, optional
         What each entry costs, finite and above 0: it broadcasts to the shape of `x`.
         Then the shares spend the budget, :math:`\sum_ic_ip_i=k` for any k from 0 to the
@@ -764,6 +766,11 @@ def soft_topk(
         an entry, :math:`p_i=f((x_i-\lambda c_i)/\tau)`; by "cost" that of a unit of
         cost, :math:`p_i=f((x_i-\lambda)/\tau)`, and a larger score gets a larger share
         whatever its cost.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
+        is out of range (see `check`).  By "zeros" its shares and their derivatives are
+        0 whatever its budget is, also where nobody looks at the values.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -795,6 +802,7 @@ def soft_topk(
         where=where,
         cost=cost,
         per=per,
+        empty=empty,
         check=check,
     )
     return found
@@ -806,6 +814,7 @@ def softmax(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -814,7 +823,11 @@ def softmax(
     Parameters
     ----------
     x, temperature, dim, where, check
-        As in `soft_topk`; every row needs a finite entry.
+        As in `soft_topk`.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf: out of range (see `check`), or a row whose
+        shares and their derivatives are 0.
 
     Returns
     -------
@@ -827,6 +840,7 @@ def softmax(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -839,6 +853,7 @@ def sparse_softmax(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -846,7 +861,7 @@ def sparse_softmax(
 
     Parameters
     ----------
-    x, temperature, dim, where, check
+    x, temperature, dim, where, empty, check
         As in `softmax`.
     k : whole number or array of them
         At least 1.  It has no derivative, nor has the choice of the k scores.
@@ -863,6 +878,7 @@ def sparse_softmax(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -914,6 +930,7 @@ def sparsemax(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -921,7 +938,7 @@ def sparsemax(
 
     Parameters
     ----------
-    x, temperature, dim, where, check
+    x, temperature, dim, where, empty, check
         As in `softmax`.
 
     Returns
@@ -935,6 +952,7 @@ def sparsemax(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -1027,6 +1045,7 @@ def taylor_softmax(
     temperature: Numbers = 1.0,
     dim: Axis = -1,
     where: Tensor | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1034,7 +1053,7 @@ def taylor_softmax(
 
     Parameters
     ----------
-    x, temperature, dim, where, check
+    x, temperature, dim, where, empty, check
         As in `softmax`.
     order : int
         Even, from 2 to 100.
@@ -1051,6 +1070,7 @@ def taylor_softmax(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        empty=empty,
         check=check,
     )
     return found
@@ -1112,6 +1132,7 @@ def top_k(
     ties: str = "share",
     cost: Tensor | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1119,7 +1140,7 @@ def top_k(
 
     Parameters
     ----------
-    x, k, dim, where, check
+    x, k, dim, where, empty, check
         As in `soft_topk`.
     cost, per
         As in `soft_topk`.  With costs the entries are taken in the order of ``x /
@@ -1136,7 +1157,6 @@ def top_k(
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives; the
         entries at the k-th place have derivatives by `k` and `cost`.
-        A row without an entry that takes part is all 0, and its budget must be 0.
 
     Notes
     -----
@@ -1151,6 +1171,7 @@ def top_k(
         ties=ties,
         cost=cost,
         per=per,
+        empty=empty,
         check=check,
     )
     return found
@@ -1263,6 +1284,7 @@ def top_k_st(
     ties: str = "share",
     cost: Tensor | None = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1270,7 +1292,7 @@ def top_k_st(
 
     Parameters
     ----------
-    x, k, curve, temperature, dim, where, cost, per, check
+    x, k, curve, temperature, dim, where, cost, per, empty, check
         As in `soft_topk`.
     ties : "share" or "first"
         As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
@@ -1292,6 +1314,7 @@ def top_k_st(
         ties=ties,
         cost=cost,
         per=per,
+        empty=empty,
         check=check,
     )
     return found

@@ -24,7 +24,8 @@ from ..curves import Curve, Entmax
 
 OPTIONAL = (
     *("after", "constant", "either", "how", "over_entries", "over_points"),
-    *("partition", "priced", "rows", "simplex", "subset", "traced", "wide", "words"),
+    *("partition", "priced", "rows", "simplex", "stored", "subset", "traced", "wide"),
+    "words",
 )
 """Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
 
@@ -204,7 +205,8 @@ class Adapter(Protocol):
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.
 
-        `how` holds `axis`, `where`, `name` and `integer_k` of the core's `as_rows`.
+        `how` holds `axis`, `where`, `name`, `empty` and `integer_k` of the core's
+        `as_rows`.
         """
 
     def select(
@@ -232,7 +234,14 @@ class Adapter(Protocol):
         """
 
     def priced(
-        self, x: Any, k: Any, temperature: Any, axis: Any, where: Any, cost: Any
+        self,
+        x: Any,
+        k: Any,
+        temperature: Any,
+        axis: Any,
+        where: Any,
+        cost: Any,
+        empty: str,
     ) -> Any:
         """Checked rows with their costs, in place of `costs.checked`."""
 
@@ -249,10 +258,10 @@ class Adapter(Protocol):
         """
 
     def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
-        """The sum over l of term(*entries, *numbers), of arrays ``(..., n)``.
+        """The sums over l of the arrays ``(..., n)`` of term(*entries, *numbers).
 
         The numbers are ``(..., M)``, and `term` gets those of a point as ``(..., 1)``.
-        Without it an array ``(..., M, n)`` is summed.
+        Without it arrays ``(..., M, n)`` are summed.
         """
 
     def over_entries(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
@@ -272,6 +281,9 @@ class Adapter(Protocol):
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:
         """The shares of entmax where `is_quick`."""
+
+    def stored(self, value: Any) -> Any:
+        """The value, which a compiler stores: it is not calculated at each use."""
 
     def after(self, value: Any, total: Any) -> Any:
         """The value, calculated after the total: keeps a compiler from fusing both."""

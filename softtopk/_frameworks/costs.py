@@ -81,15 +81,18 @@ def checked(
     where: Any,
     cost: Any,
     look: bool | None,
+    empty: str = "raise",
 ) -> tuple[Any, Any]:
     """The arguments as rows, and the costs as ``(..., n)``: 1 for what takes no part.
 
     The budget is the sum of `whole` and `part`, which are both floats.
     """
     if hasattr(xp, "priced"):
-        found: tuple[Any, Any] = xp.priced(x, k, temperature, axis, where, cost)
+        given = temperature, axis, where
+        found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
         return found
-    rows = as_rows(xp, x, k, temperature, axis, where, parts=split)
+    given = temperature, axis, where
+    rows = as_rows(xp, x, k, *given, parts=split, empty=empty)
     x, given = rows.x, cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
@@ -97,6 +100,8 @@ def checked(
         given = xp.numbers(real_numbers(given, "cost"), x)
     c = flat(xp, fit(xp, given, rows.shape, "cost"), rows.axes)
     c = xp.where(x > -math.inf, c, 1)
+    if rows.empty is not None:
+        c = xp.where(rows.empty[..., None], 1, c)
     if xp.looks(x, look):
         verify(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
     return rows, c

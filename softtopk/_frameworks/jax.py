@@ -289,13 +289,17 @@ class _Jax:
         """
 
         if not _LOOPS:
-            return _spread(term, entries, numbers).sum(-2)
+            return tuple(v.sum(-2) for v in _spread(term, entries, numbers))
 
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def step(total: Any, column: Any) -> Any:
-            return total + term(*entries, *column), None
+            terms = term(*entries, *column)
+            return tuple(a + b for a, b in zip(total, terms, strict=True)), None
 
-        return jax.lax.scan(step, jnp.zeros_like(entries[0]), _columns(numbers))[0]
+        columns = _columns(numbers)
+        like = jax.eval_shape(term, *entries, *(v[0] for v in columns))
+        start = tuple(jnp.zeros(v.shape, v.dtype) for v in like)
+        return jax.lax.scan(step, start, columns)[0]
 
     @staticmethod
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:

@@ -564,6 +564,8 @@ def _target(
     if ignores and not isinstance(ignore_index, (int, np.integer)):
         raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
     looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
+    if hasattr(xp, "replicate"):  # not on NumPy, which has one device
+        target = xp.replicate(target, rows.x, "target")
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)

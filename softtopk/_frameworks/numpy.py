@@ -389,14 +389,26 @@ class Call(NumPy):
         return self._rows
 
     def priced(
-        self, x: Any, k: Any, temperature: Any, axis: Any, where: Any, cost: Any
+        self,
+        x: Any,
+        k: Any,
+        temperature: Any,
+        axis: Any,
+        where: Any,
+        cost: Any,
+        empty: str,
     ) -> tuple[Rows, Array]:
         """The arguments with costs as rows in double precision, checked."""
         self.tau = check_temperature(temperature)
-        given = core.as_rows(x, axis=axis, where=where)
+        given = core.as_rows(x, axis=axis, where=where, empty=empty)
         given, budget = given.repeat(real_numbers(k, "k"), "k")
         prices = real_numbers(cost, "cost")
         c = given.flatten(prices, "cost")
+        if given.empty is not None:
+            budget, c = (
+                np.where(given.empty, 1, budget),
+                np.where(given.empty[:, None], 1, c),
+            )
         scores = given.x.astype(np.float64, copy=False)
         eps = float(np.finfo(given.x.dtype).eps)
         # A sum of costs in the type of the scores may be larger by its rounding.

@@ -25,6 +25,7 @@ def soft_topk(
     where: Any = None,
     cost: Any = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     r"""Smooth top-k selection: shares in [0, 1] that sum to k.
@@ -47,10 +48,7 @@ def soft_topk(
     axis : int, tuple of int, or None
         The axis or axes along which the shares sum to k; None for all.
     where : array of bool, optional
-        Entries that take part; the others get share 0.  In a row without any, all
-        shares are 0; its budget must be 0.  Any other is out of range (see `check`), so
-        for rows that may be empty give one budget a row, such as
-        ``k * where.any(-1)``.
+        Entries that take part; the others get share 0.
     cost : array, optional
         What each entry costs, finite and above 0: it broadcasts to the shape of `x`.
         Then the shares spend the budget, :math:`\sum_ic_ip_i=k` for any k from 0 to the
@@ -60,6 +58,11 @@ def soft_topk(
         an entry, :math:`p_i=f((x_i-\lambda c_i)/\tau)`; by "cost" that of a unit of
         cost, :math:`p_i=f((x_i-\lambda)/\tau)`, and a larger score gets a larger share
         whatever its cost.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
+        is out of range (see `check`).  By "zeros" its shares and their derivatives are
+        0 whatever its budget is, also where nobody looks at the values.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -81,8 +84,8 @@ def soft_topk(
     a row: with `x` divided among devices, those sums are all that travels.  With costs
     about ten passes, a hundred where costs range over twelve orders of magnitude.
     """
-    given = (x, k, curve, temperature, axis, where)
-    rows, (p, _, _) = _selected(xp, *given, check, cost, per, shares=True)
+    given = (x, k, curve, temperature, axis, where, check, cost, per)
+    rows, (p, _, _) = _selected(xp, *given, shares=True, empty=empty)
     return rows.expand(xp, p)
 
 
@@ -137,13 +140,14 @@ def top_k_st(
     ties: str = "share",
     cost: Any = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """`top_k` forward, the derivatives of `soft_topk` backward: straight-through.
 
     Parameters
     ----------
-    x, k, curve, temperature, axis, where, cost, per, check
+    x, k, curve, temperature, axis, where, cost, per, empty, check
         As in `soft_topk`.
     ties : "share" or "first"
         As in `top_k`.  In 16 bits equal scores are common: take "first" where each row
@@ -154,7 +158,7 @@ def top_k_st(
     array
         Exactly `top_k`, of the shape of `x`.
     """
-    given = {"axis": axis, "where": where, "cost": cost, "per": per}
+    given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
     again = check if ties != "share" else False  # "first" asks more of k
     hard = top_k(xp, x, k, check=again, ties=ties, **given)
     p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
@@ -171,13 +175,14 @@ def top_k(
     ties: str = "share",
     cost: Any = None,
     per: str = "entry",
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Indicator of the k largest scores; ties at the k-th place share equally.
 
     Parameters
     ----------
-    x, k, axis, where, check
+    x, k, axis, where, empty, check
         As in `soft_topk`.
     cost, per
         As in `soft_topk`.  With costs the entries are taken in the order of ``x /
@@ -194,7 +199,6 @@ def top_k(
     array
         Of the shape and type of `x`; sums to k.  Constant in `x` for derivatives; the
         entries at the k-th place have derivatives by `k` and `cost`.
-        A row without an entry that takes part is all 0, and its budget must be 0.
 
     Notes
     -----
@@ -203,9 +207,10 @@ def top_k(
     share_ties = check_ties(ties)
     costs.check_per(per)
     if cost is not None:
-        rows, c = costs.checked(xp, x, k, 1.0, axis, where, cost, check)
+        rows, c = costs.checked(xp, x, k, 1.0, axis, where, cost, check, empty)
         return rows.expand(xp, costs.hard(xp, rows, c, per, share_ties))
-    rows = checked(xp, x, k, 1.0, axis, where, check, whole=not share_ties)
+    given, whole = (1.0, axis, where, check), not share_ties
+    rows = checked(xp, x, k, *given, whole=whole, empty=empty)
     return rows.expand(xp, hard(xp, rows, k, share_ties))
 
 
@@ -303,13 +308,14 @@ def grad_topk(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Marginals of the k-subset distribution, the gradient of `log_partition`.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `soft_topk`.
     k : whole number or array of them
         The size of the subset; it has no derivative.
@@ -327,7 +333,8 @@ def grad_topk(
     derivatives of second order, an array with a number for each entry and point may
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
-    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
+    given = temperature, axis, where, check
+    rows = checked(xp, x, k, *given, whole=True, empty=empty)
     return rows.expand(xp, _drawn(xp, rows).p)
 
 
@@ -396,21 +403,22 @@ def _selected(
     cost: Any,
     per: str,
     shares: bool = False,
+    empty: str = "raise",
 ) -> tuple[Any, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
     curve = resolve(curve)
     costs.check_per(per)
     if cost is not None:
         given = (temperature, axis, where, cost)
-        rows, c = costs.checked(xp, x, k, *given, check)
+        rows, c = costs.checked(xp, x, k, *given, check, empty)
         call = costs.Call(curve, per)
         return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
     if hasattr(xp, "rows"):
-        rows = checked(xp, x, k, temperature, axis, where, check)
+        rows = checked(xp, x, k, temperature, axis, where, check, empty=empty)
     else:
         x = scores(xp, x, "x")
         how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
-        rows = as_rows(xp, x, k, temperature, axis, where, **how)
+        rows = as_rows(xp, x, k, temperature, axis, where, **how, empty=empty)
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 
@@ -427,16 +435,19 @@ def checked(
     *,
     whole: bool = False,
     finite: bool = False,
+    empty: str = "raise",
 ) -> Any:
     """The arguments as rows, whose values are checked if they may be looked at.
 
-    The budget may have to be `whole`, and each row may need a `finite` entry.
+    The budget may have to be `whole`, and each row may need a `finite` entry, unless
+    `empty` rows are to be zeros.
     """
     if hasattr(xp, "rows"):
-        how = {"axis": axis, "where": where, "name": name, "integer_k": whole}
-        return xp.rows(x, k, temperature, finite, **how)
+        how = {"axis": axis, "where": where, "name": name, "empty": empty}
+        return xp.rows(x, k, temperature, finite, **how, integer_k=whole)
     none = k is NO_BUDGET
-    rows = as_rows(xp, x, 1 if none else k, temperature, axis, where, name)
+    k = 1 if none else k
+    rows = as_rows(xp, x, k, temperature, axis, where, name, empty=empty)
     if xp.looks(rows.x, check):
         given = None if none else budget(rows.x, rows.whole, rows.part)
         at = xp.detach(rows.x), given, rows.tau, name
@@ -445,14 +456,16 @@ def checked(
     return spoiled(xp, rows) if finite else rows
 
 
-def finite_rows(xp: Adapter, x: Any, *given: Any) -> Any:
+def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:
     """Rows without a budget, with at least one finite entry each."""
-    return checked(xp, x, NO_BUDGET, *given, finite=True)
+    return checked(xp, x, NO_BUDGET, *given, finite=True, empty=empty)
 
 
-def truncated_rows(xp: Adapter, x: Any, k: Any, *given: Any) -> Any:
+def truncated_rows(
+    xp: Adapter, x: Any, k: Any, *given: Any, empty: str = "raise"
+) -> Any:
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
-    rows = checked(xp, x, k, *given, whole=True)
+    rows = checked(xp, x, k, *given, whole=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
         return spoiled(xp, rows)
     if not bool((rows.whole > 0).all()):

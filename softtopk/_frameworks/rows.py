@@ -14,6 +14,7 @@ from .._rows import (
     as_real,
     check_axis,
     check_budget,
+    check_empty,
     check_finite,
     check_kept,
     check_temperature,
@@ -40,6 +41,10 @@ class Rows(NamedTuple):
         The axes, counted from the end, and their lengths.
     dtype : the type of the results
     name : what an error message calls the scores
+    empty : (...) array of bool, optional
+        The rows that had no finite entry, where the caller asks for zeros there: here
+        their scores are 0 and their budgets 1, which every operator takes, and `expand`
+        makes their results 0.
     """
 
     x: Any
@@ -50,6 +55,7 @@ class Rows(NamedTuple):
     sizes: tuple[int, ...]
     dtype: Any
     name: str = "x"
+    empty: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -72,6 +78,8 @@ class Rows(NamedTuple):
 
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
+        if self.empty is not None:
+            p = xp.where(self.empty[..., None], 0, p)
         tail = tuple(range(-len(self.axes), 0))
         if len(tail) != 1:
             p = xp.reshape(p, (*p.shape[:-1], *self.sizes))
@@ -114,13 +122,17 @@ def as_rows(
     numbers: bool = False,
     parts: Any = None,
     raw: bool = False,
+    empty: str = "raise",
 ) -> Rows:
     """Check types and shapes, which need no look at the values.
 
     With `numbers` a budget and a temperature that are numbers stay what they are.  What
     divides the budget in two is `parts`, by default `split`.  With `raw` the scores
-    keep their 16 bits, and what belongs to a row has the type of `Adapter.wide`.
+    keep their 16 bits, and what belongs to a row has the type of `Adapter.wide`.  If
+    `empty` is "zeros", `Rows.empty` marks the rows without a finite entry: a choice
+    that needs no look at values, and whose derivatives are 0.
     """
+    zeros = check_empty(empty)
     x = scores(xp, x, name)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
     like = xp.wide(x) if raw else x
@@ -133,13 +145,16 @@ def as_rows(
             f"got shape {tuple(x.shape)}"
         )
     if where is not None:
-        mask = xp.asarray(where, like=x)
+        mask = xp.replicate(xp.asarray(where, like=x), x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
     given = tuple(x.shape)
     x = flat(xp, x, axes)
-    numbers = numbers and type(k) in (int, float) and abs(k) < 2**31
+    nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
+    if zeros:
+        x = xp.where(nothing[..., None], 0, x)
+    numbers = numbers and not zeros and type(k) in (int, float) and abs(k) < 2**31
     if numbers and _fits(xp, temperature, like):
         return Rows(x, k, 0.0, temperature, axes, sizes, dtype, name)
     batch = tuple(x.shape[:-1])
@@ -158,8 +173,11 @@ def as_rows(
         tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
         x = xp.broadcast_to(x, (*batch, x.shape[-1]))
+        nothing = xp.broadcast_to(nothing, batch) if zeros else None
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
-    return Rows(x, whole, part, tau, axes, sizes, dtype, name)
+    if zeros:
+        whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
+    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing)
 
 
 def scores(xp: Adapter, x: Any, name: str) -> Any:

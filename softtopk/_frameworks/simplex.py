@@ -36,6 +36,7 @@ def softmax(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Softmax of x / temperature, which has masks here.
@@ -43,14 +44,18 @@ def softmax(
     Parameters
     ----------
     x, temperature, axis, where, check
-        As in `soft_topk`; every row needs a finite entry.
+        As in `soft_topk`.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf: out of range (see `check`), or a row whose
+        shares and their derivatives are 0.
 
     Returns
     -------
     array
         p, of the shape and type of `x`.
     """
-    rows = finite_rows(xp, x, temperature, axis, where, check)
+    rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
     return rows.expand(xp, xp.softmax(logits(xp, rows.x, rows.tau)))
 
 
@@ -61,13 +66,14 @@ def sparsemax(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Sparsemax, the point of the simplex nearest to x / temperature.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
 
     Returns
@@ -75,7 +81,7 @@ def sparsemax(
     array
         p, of the shape and type of `x`.
     """
-    return _simplex(xp, x, _SPARSEMAX, temperature, axis, where, check)
+    return _simplex(xp, x, _SPARSEMAX, temperature, axis, where, check, empty)
 
 
 def entmax(
@@ -86,6 +92,7 @@ def entmax(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
@@ -96,7 +103,7 @@ def entmax(
         At least 1.  An array of this library has a derivative; it is one number, or one
         a row: it broadcasts to the shape of `x` without `axis`.  At alpha = 1 the
         derivative is that from above.
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
 
     Returns
@@ -115,14 +122,14 @@ def entmax(
     if not (number or xp.is_array(alpha)) and real_numbers(alpha, "alpha").ndim:
         alpha = xp.asarray(real_numbers(alpha, "alpha"), like=xp.asarray(x))
     if xp.is_array(alpha):
-        rows = finite_rows(xp, x, temperature, axis, where, check)
+        rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
         b, rows = _entmax.orders(xp, alpha, rows, check)
         return rows.expand(xp, _entmax.shares(xp, logits(xp, rows.x, rows.tau), b))
     alpha = real_number(alpha, "alpha", least=1)
     if alpha > 1:
         curve = Entmax(alpha)
-        return _simplex(xp, x, curve, temperature, axis, where, check)
-    given = {"axis": axis, "where": where, "check": check}
+        return _simplex(xp, x, curve, temperature, axis, where, check, empty)
+    given = {"axis": axis, "where": where, "empty": empty, "check": check}
     return softmax(xp, x, temperature=temperature, **given)
 
 
@@ -191,13 +198,14 @@ def taylor_softmax(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Softmax with a Taylor polynomial of even order in place of the exponential.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
     order : int
         Even, from 2 to 100.
@@ -208,7 +216,7 @@ def taylor_softmax(
         p, of the shape and type of `x`.
     """
     order = check_order(order)
-    rows = finite_rows(xp, x, temperature, axis, where, check)
+    rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
     on = rows.x != -math.inf
     y, tau = xp.where(on, rows.x, 0), rows.tau[..., None]
     # The shares do not depend on the scale of f.  It is kept near 1: with y = x / M and
@@ -233,13 +241,14 @@ def sparse_softmax(
     temperature: Any = 1.0,
     axis: Any = -1,
     where: Any = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """Softmax over the k largest scores; the others get share 0.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
+    x, temperature, axis, where, empty, check
         As in `softmax`.
     k : whole number or array of them
         At least 1.  It has no derivative, nor has the choice of the k scores.
@@ -249,7 +258,7 @@ def sparse_softmax(
     array
         p, of the shape and type of `x`.
     """
-    rows = truncated_rows(xp, x, k, temperature, axis, where, check)
+    rows = truncated_rows(xp, x, k, temperature, axis, where, check, empty=empty)
     e = xp.detach(hard(xp, rows, k)) * xp.exp(logits(xp, rows.x, rows.tau))
     return rows.expand(xp, e / xp.sum(e, axis=-1)[..., None])
 
@@ -271,17 +280,17 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
 def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
-    temperature, axis, where, check = given
+    temperature, axis, where, check, empty = given
     if xp.is_quick(x, entmax, check):
-        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True)
+        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
         if not xp.is_array(rows.tau):
             return rows.expand(xp, xp.simplex(rows.x, entmax, rows.tau))
     curve = CLIP if entmax.b == 1 else entmax
     how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
     if "raw" in how:  # a kernel, for which a row without a finite entry is NaN
-        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
     else:
-        rows = finite_rows(xp, x, *given)
+        rows = finite_rows(xp, x, *given[:-1], empty=empty)
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(curve, *at, False, True)
     return rows.expand(xp, p)

@@ -131,15 +131,22 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     turns = xp.remainder(turns, xp.integers(points, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
     near, far = xp.cos(angle), xp.sin(angle)
-    sine, chord = 2 * far * near, 4 * far * far
+    sine, chord = _stored(xp, 2 * far * near), _stored(xp, 4 * far * far)
     log, turn = _logarithm(xp, tilt, chord, sine)
     size = xp.where(live, xp.exp(0.5 * log), 0)
     phase = phase + turn
     real, imaginary = size * xp.cos(phase), size * xp.sin(phase)
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
+    real, imaginary = _stored(xp, real), _stored(xp, imaginary)
+    far, half = _stored(xp, far * far), _stored(xp, near * near)
     chance = xp.log(mass / points)
-    return Circle(chord, sine, far * far, near * near, real, imaginary, chance)
+    return Circle(chord, sine, far, half, real, imaginary, chance)
+
+
+def _stored(xp: Adapter, value: Any) -> Any:
+    """Numbers of the points, which Inductor would calculate again for every entry."""
+    return xp.stored(value) if hasattr(xp, "stored") else value
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
@@ -148,16 +155,12 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
     lean = xp.where(tilt.top, -least, least)
     factors = _groups(xp, least), _groups(xp, lean)
     side, up = (-0.5 * chord)[..., None], sine[..., None]
-    terms = [
-        (side * r[..., None, :], up * s[..., None, :])
-        for r, s in zip(*factors, strict=True)
-    ]
-    while len(terms) > 1:
-        terms = [
-            (a + c + (a * c - b * d), b + d + (a * d + b * c))
-            for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=True)
-        ]
-    ((e, f),) = terms
+    e = f = 0.0
+    for r, s in zip(*factors, strict=True):
+        # One after the other: each product reads a point and an entry, and so Inductor
+        # keeps all of them in one loop.
+        a, b = side * r[..., None, :], up * s[..., None, :]
+        e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
     small = e > -0.25
     change = xp.where(small, e * (2 + e) + f * f, 0)
     square = xp.where(small, xp.ones_like(e), (1 + e) * (1 + e) + f * f)
@@ -166,13 +169,17 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
 
 
 def _groups(xp: Adapter, r: Any) -> list[Any]:
-    """`_GROUP` arrays that hold the entries of each row, with zeros at the end."""
+    """`_GROUP` arrays that hold the entries of each row, with zeros at the end.
+
+    Neighbours are multiplied, which stand on one device where rows are divided.
+    """
     short = -r.shape[-1] % _GROUP
     if short:
         none = xp.zeros_like(r[..., :1])
         r = xp.concat([r, *[none] * short], axis=-1)
     r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    return [r[..., i] for i in range(_GROUP)]
+    r = _stored(xp, xp.matrix_transpose(r))  # side by side, a compiler has vectors
+    return [r[..., i, :] for i in range(_GROUP)]
 
 
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
@@ -184,10 +191,11 @@ def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 def _over_points(
     xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
 ) -> Any:
-    """The sum over the points of `term` of arrays of entries and numbers of a point."""
+    """The sums over the points of terms of arrays of entries and numbers of a point."""
     if hasattr(xp, "over_points"):
         return xp.over_points(term, entries, numbers)
-    return xp.sum(_at_all_points(term, entries, numbers), axis=-2)
+    terms = _at_all_points(term, entries, numbers)
+    return tuple([xp.sum(v, axis=-2) for v in terms])
 
 
 def _over_entries(
@@ -213,11 +221,11 @@ def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """
 
     def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
-        return (a * u - b) / (far * u * u + half)
+        return ((a * u - b) / (far * u * u + half),)
 
     a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
     at = a, b, circle.far, circle.half
-    return tilt.v * _over_points(xp, term, [tilt.skew], at)
+    return tilt.v * _over_points(xp, term, [tilt.skew], at)[0]
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
@@ -300,15 +308,16 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     h, i = real * h - imaginary * i, real * i + imaginary * h
 
     # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
-    def term(
-        u: Any, vg: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
+    def terms(
+        u: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
     ) -> Any:
         d = far * u * u + half
-        return (h * u - i - vg * (a - (b + c * u) / d)) / d
+        return (h * u - i) / d, (a - (b + c * u) / d) / d
 
     of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
-    at = 0.5 * chord * h, sine * i, *of_squares, far, half
-    out = v * _over_points(xp, term, [u, v * g], at)
+    at = [_stored(xp, w) for w in (0.5 * chord * h, sine * i, *of_squares)]
+    image, square = _over_points(xp, terms, [u], (*at, far, half))
+    out = v * (image - v * g * square)
     drift = _drift(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)
     out = out + (p * (1 - p) + drift * drift) * g

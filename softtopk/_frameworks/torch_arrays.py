@@ -294,14 +294,27 @@ class Arrays:
         return f(Arrays, *args)
 
     @staticmethod
+    def stored(value: Any) -> Any:
+        """What Inductor writes to memory, as it does for a view with given strides."""
+        if not torch.compiler.is_compiling() or is_divided(value):
+            return value
+        value = value.contiguous()
+        return value.as_strided(value.shape, value.stride())
+
+    @staticmethod
     def over_points(term: Any, entries: Any, numbers: Any) -> Any:
         """Point by point; a compiler stores no array of points and entries."""
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
-            return term(*entries, *(v[..., None] for v in numbers)).sum(-2)
-        total = torch.zeros_like(entries[0])
-        for column in zip(*(v.unbind(-1) for v in numbers), strict=True):
-            total = total + term(*entries, *(v[..., None] for v in column))
+            # With the points of a row far apart, the loop has vectors of entries.
+            moved = (Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
+            terms = term(*entries, *(v[..., None] for v in moved))
+            return tuple(v.sum(-2) for v in terms)
+        first, *rest = zip(*(v.unbind(-1) for v in numbers), strict=True)
+        total = term(*entries, *(v[..., None] for v in first))
+        for column in rest:
+            terms = term(*entries, *(v[..., None] for v in column))
+            total = tuple(a + b for a, b in zip(total, terms, strict=True))
         return total
 
     @staticmethod

@@ -82,7 +82,7 @@ class SoftTopK(_Module):
     SoftTopK(k=2, curve='exp', temperature=0.1, dim=-1)
     """
 
-    operator = operators.soft_topk
+    operator: Any = operators.soft_topk
 
     def __init__(
         self, k: Any, curve: Any = "laplace", temperature: Any = 1.0, dim: Any = -1

@@ -121,6 +121,7 @@ ARGUMENTS = {
     "reduction": ["none", "mean", "sum", "avg", None, 1],
     "ignore_index": [None, 0, 1, 4, -100, 1.5, "a"],
     "ties": ["first", "share", "last", None, 1],
+    "empty": ["raise", "zeros", "nothing", None, 1],
     "places": [1, 4, 0, 5, -1, 1.5, "a", True],
     "order": [4, 3, 0, 2.0, 102, True, "a"],
     "noise": ["uniform", "nothing", 3],
@@ -216,6 +217,79 @@ def test_a_call_with_costs_has_the_outcome_that_it_has_on_numpy(lib, name):
         taken = inspect.signature(getattr(function_of(name), name)).parameters
         if argument == "x" or argument in taken:
             compare(lib, name, argument, values, cost=[1.0, 2.0, 4.0, 0.5])
+
+
+SHARES = [
+    *("soft_topk", "top_k", "top_k_st", "grad_topk", "softmax", "sparsemax", "entmax"),
+    *("taylor_softmax", "sparse_softmax"),
+]
+"""The operators that say what a row without entries is."""
+
+
+def test_every_operator_with_shares_says_what_an_empty_row_is(lib):
+    taken = {
+        name
+        for name in lib.ops.__all__
+        if "empty" in inspect.signature(getattr(lib.ops, name)).parameters
+    }
+    assert taken == {*SHARES}
+
+
+@pytest.mark.parametrize("name", [name for name in SHARES if name != "top_k_st"])
+def test_an_empty_row_has_the_outcome_that_it_has_on_numpy(lib, name):
+    budgets = [2, 2.5, 9, [1, 9], [9, 1], [1, NAN], [[1, 9], [2, 0]], Array([2, 1.5])]
+    cases = {"where": [masked(1), masked(0, 1)], "x": SCORES, "k": budgets}
+    cases |= {"axis": [0, None], "alpha": [1, 2.0, 3.0]}
+    taken = inspect.signature(getattr(function_of(name), name)).parameters
+    mask = {"where": masked(1)}
+    for empty in ("raise", "zeros"):
+        for argument, values in cases.items():
+            if argument == "x" or argument in taken:
+                more = mask if argument != "where" else {}
+                compare(lib, name, argument, values, **more, empty=empty)
+    if "cost" in taken:
+        costs = [[1.0, 2.0, 4.0, 0.5], Array([[1.0, 2, 4, 3], [NAN, 0, 1, 1]])]
+        for k in (2, [1.5, 99]):
+            compare(lib, name, "cost", costs, **mask, k=k, empty="zeros")
+
+
+ROWS = np.stack([Y[0] / 4, np.full(4, -INF), Y[1] / 4, Y[1] / 4])
+"""An ordinary row, one of -inf, one that `TAKEN` leaves out, and one with a gap."""
+
+TAKEN = np.array([[True] * 4, [True] * 4, [False] * 4, [True, False, True, True]])
+
+
+@pytest.mark.parametrize("name", [*SHARES, "entmax of an array", "costs"])
+def test_an_empty_row_has_zeros_and_its_derivatives_are_zeros(lib, name):
+    """Also where values are not looked at: a program of JAX, check=False on torch."""
+    given = {"check": False} if lib.name == "torch" else {}
+    names = {"entmax of an array": "entmax", "costs": "soft_topk"}
+    operator = getattr(lib.ops, names.get(name, name))
+    if name == "entmax of an array":
+        given["alpha"] = lib.array(1.3)
+    elif "k" in inspect.signature(operator).parameters:
+        given["k"] = lib.array([2, 2, 9, 1])
+    if name == "costs":
+        given["cost"] = lib.array(np.where(TAKEN, 1.0, NAN))
+    weight, mask = lib.array(np.cos(np.arange(4))), lib.array(TAKEN)
+
+    def shares(x):
+        return operator(x, **given, where=mask, empty="zeros")
+
+    def loss(x):
+        p = shares(x)
+        return ((p + p * p) * weight).sum()
+
+    def twice(x):
+        return (lib.gradient(loss)(x) ** 2 * weight).sum()
+
+    x = lib.array(ROWS)
+    p, slope, bend = shares(x), lib.gradient(loss)(x), lib.gradient(twice)(x)
+    for found in map(lib.numpy, (p, slope, bend)):
+        assert (found[1:3] == 0).all() and np.isfinite(found).all()
+    p, slope = lib.numpy(p), lib.numpy(slope)
+    assert (p[[0, 3]].sum(axis=-1) > 0.99).all()
+    assert name == "top_k" or (slope[[0, 3]] != 0).any()
 
 
 def compare(lib, name, argument, values, **more):

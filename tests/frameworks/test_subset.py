@@ -45,6 +45,25 @@ def test_compiled_jax_stores_no_array_of_points_and_entries_for_the_gradient():
     assert program.memory_analysis().temp_size_in_bytes < 40 * x.nbytes
 
 
+def test_compiled_torch_is_told_to_store_the_numbers_of_the_points():
+    """Inductor would calculate them for every entry, and store what is to be summed."""
+    stored = []
+
+    def backend(graph, inputs):
+        for part in graph.modules():
+            nodes = part.graph.nodes if hasattr(part, "graph") else []
+            stored.extend(n for n in nodes if "as_strided" in str(n.target))
+        return graph.forward
+
+    f = torch.compile(
+        lambda x: stk_torch.grad_topk(x, 5), fullgraph=True, backend=backend
+    )
+    x = torch.tensor(X)
+    torch.testing.assert_close(f(x), stk_torch.grad_topk(x, 5), rtol=0, atol=1e-14)
+    shapes = [tuple(n.meta["example_value"].shape) for n in stored]
+    assert shapes.count((64, 27)) == 6 and shapes.count((64, 8, 5)) == 2
+
+
 def test_without_the_loop_jax_has_the_same_gradients(monkeypatch):
     def gradient():
         jax.clear_caches()

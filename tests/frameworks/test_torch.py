@@ -396,13 +396,18 @@ def test_masks_targets_and_losses_of_divided_scores(tmp_path):
             "sparse_softmax_loss": (y, 4), "entmax_loss": (y,), "top_k_loss": (y,),
             "in_top_k_loss": (y, 3), "stop_gradient_loss": (y,),
         }
+        shares = "soft_topk", "top_k", "grad_topk", "softmax"
+        zeros = {"empty": "zeros"}
         for name, rest in calls.items():
-            for axis, where in ((0, mask), (1, mask), (1, None)):
+            cases = [(0, mask, {}), (1, mask, {}), (1, None, {})]
+            if name in shares:
+                cases += [(axis, mask & (y > 0)[:, None], zeros) for axis in (0, 1)]
+            for axis, where, more in cases:
                 place = [Shard(axis)]
                 found = []
                 for v in (distribute_tensor(x, mesh, place), x.clone()):
                     v.requires_grad_()
-                    p = getattr(stk, name)(v, *rest, where=where)
+                    p = getattr(stk, name)(v, *rest, where=where, **more)
                     slope = v
                     if p.requires_grad:
                         (slope,) = torch.autograd.grad((p * p).sum(), v)

@@ -369,6 +369,17 @@ def test_numbers_a_row_on_another_device_are_named(name):
             stk.soft_topk(scores().to(here), **given)
 
 
+@pytest.mark.parametrize("name", ["target", "where"])
+def test_targets_and_masks_on_another_device_are_named(name):
+    x, target = scores().to("meta"), torch.zeros(4, dtype=torch.int64)
+    given = {"target": target.to("meta"), "where": torch.ones(4, 6, device="meta") > 0}
+    assert stk.cross_entropy(x, **given).is_meta
+    given[name] = given[name].new_zeros(given[name].shape, device="cpu")
+    message = f"{name} must be on the device of the scores, meta, .* on cpu"
+    with pytest.raises(ValueError, match=message):
+        stk.cross_entropy(x, **given)
+
+
 def test_a_program_of_jax_is_exported_for_any_batch():
     (batch,) = jax.export.symbolic_shape("batch")
     given = jax.ShapeDtypeStruct((batch, 6), jnp.float64)
@@ -430,3 +441,24 @@ def test_fake_tensors_have_fake_results(name):
         assert isinstance(found, FakeTensor)
         if found.requires_grad:
             assert torch.autograd.grad(found.sum(), x)[0].shape == x.shape
+
+
+def test_strict_promotion_may_stay_in_force_around_an_operator():
+    x = jnp.asarray(ROWS, jnp.float32)
+
+    def loss(x):
+        with jax.numpy_dtype_promotion("standard"):
+            p = stj.soft_topk(x, 2)
+        return (p * p).sum()
+
+    expected = jax.grad(loss)(x)
+    with jax.numpy_dtype_promotion("strict"):
+        for slope in (jax.grad(loss), jax.grad(jax.jit(loss))):
+            np.testing.assert_allclose(slope(x), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_compiled_operator_moves_nothing_to_the_device():
+    x = jnp.asarray(ROWS)
+    with jax.transfer_guard("disallow"):
+        p = jax.jit(lambda x: stj.soft_topk(x, 2))(x)
+    np.testing.assert_allclose(p.sum(axis=-1), 2, rtol=0, atol=1e-14)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from rows import long_double
 
+import softtopk as stk
 from softtopk._rows import (
     LINE,
     WHOLE,
@@ -212,3 +213,42 @@ def test_row_dot_does_not_drift_where_entries_repeat(n, dtype):
             # BLAS adds up to 31 left over in turn, each rounded by eps / 2 of a line.
             error = abs(Fraction(float(found)) - exact) / exact
             assert error <= 8 * Fraction(float(np.finfo(dtype).eps))
+
+
+EMPTY = np.array([[0.5, 1.0, 0.0], [-np.inf] * 3, [2.0, 0.0, 1.0]])
+TAKEN = np.array([[True] * 3, [True] * 3, [False] * 3])
+SHARES = [
+    (stk.soft_topk, {"k": np.array([1, 9, np.nan])}),
+    (stk.soft_topk, {"k": np.array([[1.5], [2]]), "cost": np.where(TAKEN, 1, np.nan)}),
+    (stk.grad_topk, {"k": np.array([2, 9, 0.5])}),
+    (stk.softmax, {}),
+    (stk.sparsemax, {}),
+    (stk.entmax, {"alpha": np.array([[1.0], [1.5]])}),
+    (stk.taylor_softmax, {}),
+    (stk.sparse_softmax, {"k": np.array([2, 7, 1])}),
+]
+
+
+@pytest.mark.parametrize(("operator", "given"), SHARES)
+def test_a_row_without_entries_may_be_zeros_with_derivatives_of_zero(operator, given):
+    found = stk.linearize(operator, EMPTY, **given, where=TAKEN, empty="zeros")
+    first = {name: v[..., :1] for name, v in given.items() if name != "cost"}
+    alone = stk.linearize(operator, EMPTY[:1], **first)
+    g = np.array([1.0, -2.0, 3.0])
+    derivatives = [(at.value, at.jvp(g), at.dk) for at in (found, alone)]
+    for values, expected in zip(*derivatives, strict=True):
+        if values is not None:
+            assert (values[..., 1:, :] == 0).all()
+            np.testing.assert_allclose(values[..., :1, :], expected, 0, 1e-15)
+    np.testing.assert_allclose(found.vjp(g)[:1], alone.vjp(g), 0, 1e-15)
+    assert (found.vjp(g)[1:] == 0).all()
+    assert (found.jacobian()[..., 1:, :, :] == 0).all()
+    if "cost" in given:
+        assert (found.by_cost.vjp(g)[1:] == 0).all()
+    with pytest.raises(ValueError, match=r"finite|whole"):
+        operator(EMPTY, **given, where=TAKEN)
+
+
+def test_what_an_empty_row_is_has_two_words():
+    with pytest.raises(ValueError, match="empty must be 'raise' or 'zeros', got 'no'"):
+        stk.softmax(EMPTY, empty="no")
