@@ -97,8 +97,8 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
         return
     app.config.numfig_secnum_depth = 2  # the theorems have their numbers by now
     site = app.config.publish_site
-    _leave_numbers_out(app, doctree)
     gone = _leave_code_out(doctree) | _leave_lists_out(doctree, site)
+    _leave_numbers_out(app, doctree)
     _lead_elsewhere(doctree, site, gone)
     _say_what_is_left_out(doctree, site)
     for section in list(doctree.findall(_is_closing)):
@@ -112,6 +112,8 @@ def _complete_doctree(app: Sphinx, doctree: nodes.document, docname: str) -> Non
             place = container.parent.index(container)
             target = nodes.target("", "", ids=container["ids"])
             container.parent.insert(place, target)
+    for place in list(doctree.findall(_is_place)):
+        place.insert(0, nodes.target("", "", ids=place["ids"]))
     for proof in doctree.findall(proof_node):
         (box,) = proof.children
         proof.children = []
@@ -173,6 +175,11 @@ def _is_list(part: nodes.Node) -> bool:
     return isinstance(part, nodes.section) and any(
         isinstance(node, looked_up) for node in part.findall()
     )
+
+
+def _is_place(node: nodes.Node) -> bool:
+    """Whether links lead to a node that LaTeX gives no label."""
+    return isinstance(node, nodes.list_item | nodes.paragraph) and bool(node["ids"])
 
 
 def _ids(node: nodes.Node) -> list[str]:
@@ -296,7 +303,11 @@ def _depart_proof(self: Any, node: proof_node) -> None:
 
 def _visit_theorem(self: Any, node: nodes.Element) -> None:
     self.body.append("\n\\keeplines{6}\\phantomsection")
+    first = len(self.body)
     visit_enumerable_node(self, node)
+    # sphinx_proof finds no page where the title has an apostrophe.
+    page = f"\\label{{{self.curfilestack[-1]}:"
+    self.body[first:] = [s.replace(r"\label{None:", page) for s in self.body[first:]]
 
 
 def _visit_exercise(self: Any, node: nodes.Element) -> None:
