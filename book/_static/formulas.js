@@ -71,10 +71,14 @@
   // an equation on its own it begins the next one.
   function costs(nodes, display) {
     let depth = 0;
-    let after = Infinity; // for the next node that is no space
+    let after = Infinity; // for the next node that is no space: a comma or a wide space
+    // lets it begin a line
     let operand = false; // what follows an operator has the same space before it
     return nodes.map((node) => {
-      if (blank(node)) return Infinity;
+      if (blank(node)) {
+        if (blank(node) >= 1) after = Math.min(after, 3 * depth);
+        return Infinity;
+      }
       const bracket = turn(node);
       if (bracket < 0) depth = Math.max(0, depth - 1);
       const kind = { 3: 2, 4: 1 }[node.getAttribute("space")];

@@ -36,6 +36,11 @@ LINES = """async (tex) => {
 SUM = "p_{10}+p_{11}+p_{12}+p_{13}"  # a phone has room for one, a desk for two
 CHAIN = rf"\begin{{aligned}}V&={SUM}\\&\quad+{SUM}\\&\le1\end{{aligned}}"
 SYSTEM = rf"\begin{{aligned}}V&={SUM},\\W&={SUM}.\end{{aligned}}"
+FRACTION = r"\frac{a_1a_2a_3a_4a_5a_6a_7a_8}{b}"
+WORDS = rf"V={FRACTION}\quad\text{{or}}\quad{FRACTION}"
+CASES = (
+    rf"f(t)=\begin{{cases}}{FRACTION},&t>0,\\{FRACTION}{FRACTION},&t\le0\end{{cases}}"
+)
 BRACKETS = r"f=\left(" + "+".join(f"a_{{{i}}}" for i in range(12)) + r"\right)"
 
 
@@ -56,6 +61,7 @@ def page(base: str, browser: Browser) -> Iterator[Page]:
         pytest.param(rf"\[f={SUM}={SUM}\]", [1], [2], id="an equation"),
         pytest.param(rf"\[{CHAIN}\]", [1], [2], id="rows that are one equation"),
         pytest.param(rf"\[{SYSTEM}\]", [1, 1], [1, 1], id="rows of their own"),
+        pytest.param(rf"\[{WORDS}\]", [1], [2], id="words between wide spaces"),
         pytest.param(rf"\[{BRACKETS}\]", [1], [2], id="brackets"),
         pytest.param(rf"\({BRACKETS}\)", [1], [2], id="brackets in the text"),
     ],
@@ -67,6 +73,25 @@ def test_a_formula_breaks_by_its_width(
     assert page.evaluate(LINES, tex) == desk
     page.set_viewport_size(PHONE)
     assert page.evaluate(LINES, tex) == phone
+
+
+def test_the_first_line_of_an_equation_begins_at_the_left(page: Page) -> None:
+    page.set_viewport_size(PHONE)
+    assert (
+        page.evaluate(
+            """async (tex) => {
+          const box = document.createElement("div");
+          box.className = "math";
+          box.append(tex);
+          document.querySelector("article section").append(box);
+          await MathJax.typesetPromise([box]);
+          const first = box.querySelector("mjx-piece").getBoundingClientRect();
+          return first.left - box.getBoundingClientRect().left;
+        }""",
+            rf"\[\begin{{split}}{CASES}\end{{split}}\]",
+        )
+        < 20
+    )
 
 
 def test_a_line_of_text_ends_with_a_relation_and_an_equation_begins_with_it(
