@@ -63,12 +63,12 @@ class Adapter(Protocol):
     where: Any
     """One of the two values may be a number."""
 
-    # Reductions, along one axis; `max` and `min` without an axis, and `sum` where it is
-    # None, of all entries.
+    # Reductions along one axis.  `max` and `min` without an axis, and `sum` with the
+    # axis None, reduce over all entries.
     all: Any
     argmax: Any
     cumsum: Any
-    """Of truth values, as integers."""
+    """Of booleans, it returns integers."""
     max: Any
     min: Any
     softmax: Any

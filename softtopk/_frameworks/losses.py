@@ -244,7 +244,8 @@ def potential(
     near, x = abs(u) < large, xp.detach(rows.x)
     v = xp.where(near, u, 0)
     area = xp.sum(xp.where(near, curve.potential(v), 0), axis=-1)
-    # At a large distance u the potential is u: its sum would leave the range.
+    # For a large u the potential, the integral of f up to u, equals u after rounding.
+    # The sum of these u could overflow, so tau u = x - lambda is summed instead.
     above = x - xp.detach(a)[..., None] - (tau * off)[..., None]
     far = xp.sum(xp.where(u >= large, above, 0), axis=-1)
     value = q * a + tau * (q * off + area) + far

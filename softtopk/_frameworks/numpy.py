@@ -40,7 +40,9 @@ class NumPy:
     def sum(x: Any, axis: int = -1) -> Any:
         if axis == -1:
             return np.add.reduce(x, axis=axis)
-        # NumPy adds one after the other here: single precision would round each time.
+        # Along another axis than the last, NumPy adds the entries one after the other
+        # and not in pairs.  In single precision every one of these additions would
+        # round, so the sum is accumulated in double precision.
         return np.add.reduce(x, axis=axis, dtype=np.float64).astype(x.dtype)
 
     @staticmethod
@@ -411,7 +413,9 @@ class Call(NumPy):
             )
         scores = given.x.astype(np.float64, copy=False)
         eps = float(np.finfo(given.x.dtype).eps)
-        # A sum of costs in the type of the scores may be larger by its rounding.
+        # A caller who wants all entries passes the sum of the costs as k.  Summed in
+        # the type of the scores, it may exceed the exact sum by its rounding error:
+        # `check` accepts that, and the budget is lowered to the exact sum.
         budget = np.minimum(budget, costs.check(scores, c, budget, eps, "x"))
         c = np.where(scores > -np.inf, c, 1)
         self.given, self._cost_shape = given._replace(k=budget), prices.shape

@@ -219,9 +219,11 @@ def taylor_softmax(
     rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
     on = rows.x != -math.inf
     y, tau = xp.where(on, rows.x, 0), rows.tau[..., None]
-    # The shares do not depend on the scale of f.  It is kept near 1: with y = x / M and
-    # r = tau / M, f_j = y^j s_j + j r / d f_{j-1} is j! r^j s_j times the polynomial of
-    # order j, and d = max(1, j r) keeps it bounded.
+    # Shares are f divided by its sum, so f may have any scale.  The recursion uses one
+    # at which nothing leaves the range.  With T_j(u) = sum_{i <= j} u^i / i!, the
+    # polynomial of order j, M = max(|x|, tau), y = x / M and r = tau / M,
+    #     f_j = y^j s_j + (j r / d_j) f_{j-1},  d_j = max(1, j r),  s_j = s_{j-1} / d_j,
+    # is j! r^j s_j T_j(x / tau).  It is bounded, since |y| <= 1 and j r / d_j <= 1.
     M = xp.detach(xp.maximum(xp.max(abs(y), axis=-1)[..., None], tau))
     y, r = y / M, tau / M
     f, power, scale = xp.ones_like(y), xp.ones_like(y), xp.ones_like(M)

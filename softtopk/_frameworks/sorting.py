@@ -111,7 +111,9 @@ def soft_rank(
         part; an entry without a place has 0.
     """
     rows, _, p = nested(xp, x, None, curve, temperature, axis, where, check)
-    # What an entry lacks of j places is its part in the places after the j-th.
+    # p[j - 1] is the part of an entry that is among the first j places, so 1 minus it
+    # is the part at places after the j-th.  The mean place is 1 plus the sum of these
+    # parts over j.
     ranks = 1 + xp.sum(1 - p, axis=-2)
     return rows.expand(xp, xp.where(rows.x == -math.inf, 0 * ranks, ranks))
 

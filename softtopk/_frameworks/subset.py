@@ -157,8 +157,10 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
     side, up = (-0.5 * chord)[..., None], sine[..., None]
     e = f = 0.0
     for r, s in zip(*factors, strict=True):
-        # One after the other: each product reads a point and an entry, and so Inductor
-        # keeps all of them in one loop.
+        # 1 + e + i f is the product of the complex factors so far.  They are multiplied
+        # one after the other, because each multiplication then reads one number of the
+        # point and one of the entry, and Inductor fuses all of them into one loop
+        # instead of materialising partial products.
         a, b = side * r[..., None, :], up * s[..., None, :]
         e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
     small = e > -0.25

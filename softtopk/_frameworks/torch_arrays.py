@@ -306,7 +306,9 @@ class Arrays:
         """Point by point; a compiler stores no array of points and entries."""
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
-            # With the points of a row far apart, the loop has vectors of entries.
+            # The numbers are stored with the points as the first axis, so that the
+            # points of a row are not adjacent in memory.  Inductor then vectorises the
+            # loop over the entries instead of the one over the points.
             moved = (Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
             terms = term(*entries, *(v[..., None] for v in moved))
             return tuple(v.sum(-2) for v in terms)

@@ -138,7 +138,8 @@ class EagerAttach(Attach):
         found = Attach.backward(ctx, g)
         if not is_divided(g):
             return found
-        # Without a gradient DTensor's own functions would be given plain zeros.
+        # If None were returned for the other inputs, autograd would pass zeros that are
+        # plain tensors to the backward functions of DTensor, which expect DTensors.
         rest = [v if v is None else torch.zeros_like(v) for v in ctx.saved_tensors]
         return (*found[:4], *rest)
 

@@ -110,8 +110,10 @@ class SelectShares(Select):
     def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
         x, *rest = _saved(ctx)
         if not is_fused(ctx.curve, x):
-            # What does not depend on gp may be stored from the forward pass instead:
-            # masks, at ten times the time of reading x again.
+            # A compiler may compute whatever does not depend on gp in the forward pass
+            # already and store it for the backward pass.  Here these would be masks,
+            # and storing them takes ten times as long as reading x again.  This line
+            # makes x depend on gp, so that all of it stays in the backward pass.
             x = torch.where(gp == gp, x, x)
         gx, gk, gtau = _pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
         return None, gx, None, gk, gtau

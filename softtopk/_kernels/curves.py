@@ -30,8 +30,9 @@ import triton.language as tl
 
 INF = tl.constexpr(float("inf"))
 
-# Several sums in one reduction wait once for all warps of a row.  Triton's interpreter
-# would add the entries one by one there.
+# Whether several sums of a row are computed in one reduction, for which the warps that
+# share the row synchronise only once.  Triton's interpreter would call the function
+# that combines two entries once for each entry, so it reduces each sum by itself.
 FUSE = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
 
 
@@ -227,7 +228,8 @@ def clip_inverse(p, b: tl.constexpr):
 
 
 # f(u) = (1 + u)^2 / 2 from -1 to 0, and f(-u) = 1 - f(u): selection/family.
-# Counted from -1: the slope is r = min(z, 2 - z), and f = r^2 / 2 where z <= 1.
+# The origin is -1, so z = u + 1.  The slope is r = min(z, 2 - z) where that is
+# positive, and f is r^2 / 2 where z <= 1 and 1 - r^2 / 2 above.
 
 
 @triton.jit
@@ -312,14 +314,21 @@ def steep_sums(z, c, b: tl.constexpr):
     return m, P, 0 * P, W
 
 
-# The same f for b < 1/2, whose high power would multiply the rounding of b z.  Counted
-# from the u_0 at which 1 + b u is c, a number a row, it is c^(1/b) (1 + b z / c)^(1/b)
-# with a small error where z is small; where u is closer to 0 than to u_0, u is used.
+# The same f for b < 1/2.  Its exponent 1/b > 2 multiplies the relative rounding error
+# of the base 1 + b u.  So each row has a number c, the origin is u_0 = (c - 1) / b, at
+# which the base is c, and with z = u - u_0
+#     f = c^(1/b) (1 + b z / c)^(1/b),
+# which log1p computes with a small error if z is small.  For an entry whose u is closer
+# to 0 than to u_0, log1p(b u) has the smaller error and is used instead.
 
 
 @triton.jit
 def _flat_log(z, c, b: tl.constexpr):
-    """log(1 + b u) - log c or, near u = 0, log(1 + b u); which; and 1 + b u > 0."""
+    """The logarithm of the base, `near`, and whether the base 1 + b u is positive.
+
+    The logarithm is log(1 + b u) where `near` (u is closer to 0 than to u_0), and
+    log(1 + b u) - log c elsewhere.
+    """
     c = c[:, None]
     u = z - (1 - c) / b
     near = 2 * u > (c - 1) / b

@@ -163,7 +163,8 @@ def select_kernel(
     else:
         tau = tl.full([R], temperature, DTYPE)
     record = SUMMED, row, rows, stage
-    # Of a row that is held, the loops over its tiles have one turn and vanish.
+    # If HELD, the whole row fits one tile and is read here, once.  The loops over tiles
+    # below then have a single iteration, and the compiler removes them.
     x = tl.zeros([R, B], DTYPE)
     if HELD:
         x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
@@ -184,7 +185,8 @@ def select_kernel(
     )
     mean = total / tl.maximum(count, 1.0) * n
 
-    # Which rows are in range, and have something to search for: selection.solved.
+    # `fits`: the scores, the budget and the temperature are in range.  `inner`: the
+    # threshold must be searched for, since 0 < k < n.  See selection.solved.
     left = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, left.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)
@@ -237,7 +239,8 @@ def select_kernel(
     few = tl.minimum(one, rest)
     scale = tl.minimum(few, 1.0)
 
-    # The search: root.solve.  A guess that is no number is no threshold either.
+    # The search: root.solve.  A row whose first guess is NaN is not searched: its
+    # threshold is NaN.
     done = ~inner | (t != t)
     before, width = zero + INF, zero + INF
     inverse = 1 / tau

@@ -141,8 +141,9 @@ def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
     grid = -(-rows // tile.R), tile.S
     with torch.cuda.device_of(x), np.errstate(all="ignore"):
         for stage in range(last + 1 if rows else 0):
-            # No contraction of a product and a sum: what is left of a rounded sum is
-            # exact.
+            # Without fusion of a product and a sum into one FMA, because TwoSum (in
+            # `_moved`) returns the rounding error of a sum exactly only if its terms
+            # have been rounded before they are added.
             kernel[grid](
                 *given, summed, stage, rows, n, **names, enable_fp_fusion=False
             )

@@ -101,8 +101,9 @@ def begin(curve: Curve, row: Row) -> State:
     middle = curve.inverse(q)
     d = row.distances(a)
     slack = (2.0**-6 * (1 + abs(middle)))[..., None] + 8 * eps * abs(d)
-    # Beyond this no inverse is told apart from that of 1: as far as tails reach that
-    # fall like an exponential.
+    # For a budget this close to the sum of all costs, q has been rounded and clipped,
+    # and the exact inverse may lie far above `middle`.  The lower end is then moved by
+    # 4 (1 + |middle|), which is far enough if 1 - f(u) falls like an exponential.
     full = xp.where(row.whole >= (1 - 8 * eps) * weight, 4 * (1 + abs(middle)), 0)
     low = (d - middle[..., None] - slack - full[..., None]) / s
     high = (d - middle[..., None] + slack) / s

@@ -19,11 +19,13 @@ from .._rows import Array, distances, row_dot
 _EPS = 2.0**-52
 _HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
 _SHORT = 512  # rows up to this length are sorted where that gives the threshold
-# Rows from this length on are cut by the threshold of a part of them.  It pays later
-# for alpha below 2, whose shares are many or quickly found.
+# In a row at least this long, the threshold of a sample of the row first excludes the
+# scores that cannot have a share.  _LONG is for alpha >= 2.  For alpha < 2 only longer
+# rows gain by it: there many scores have a share, so that few are excluded, or else
+# the row is solved quickly without a sample.
 _LONG, _VERY_LONG = 1 << 13, 1 << 17
-_PART = 64  # the part of a very long row
-_HANDFUL = 64  # so many scores are quicker as numbers of Python than as an array
+_PART = 64  # the sample has 1/64 of the row, but at least _SHORT scores
+_HANDFUL = 64  # up to this many scores, a loop over Python floats is quicker than NumPy
 _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
@@ -68,7 +70,8 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
     for i in range(len(x)):
         row, power = x[i : i + 1], b[i : i + 1] if isinstance(b, np.ndarray) else b
         index, most = _candidates(row, power, tau)
-        # Sorting pays where most of the row is out, Newton's steps where it is not.
+        # If the sample has excluded at least 3/4 of the row, sorting the rest is
+        # quicker than Newton's steps; otherwise Newton's steps are quicker.
         short = x.shape[1] // 4
         found = _entmax_near(row[:, index], power, tau, short, most)
         p[i, index], m[i : i + 1] = found
@@ -295,7 +298,9 @@ class _Near:
         """For b <= 1: S^b is convex in u, and Newton's steps from above fall to 1."""
         near, rows, m = self, np.arange(len(self.counts)), self.most
         result = m.copy()
-        # The error after a step is of second order only where p is smooth in u.
+        # The last step may be as long as 2^-28 if Newton's error after it is of the
+        # order of its square.  That holds for b <= 1/2; for larger b the shares
+        # u^(1/b) have no bounded second derivative, and the step itself must be small.
         tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
         for _ in range(_LIMIT):
             _, step, p = near.excess(m)

@@ -1,15 +1,17 @@
 r"""What makes the search of `root` quick on NumPy.
 
 Rows are solved in blocks that fit the cache, and a long row in parts of that size.  The
-anchor is an order statistic, from which the distances are taken once; a scheme sums
-them (see `schemes`).  The thresholds of a single row are numbers, not arrays of one.
-The bracket of order statistics is asked for only when a step leaves what the passes
-before have bracketed, or is late.
+anchor is an order statistic.  The distances from it are computed once, and a scheme
+sums them (see `schemes`).  The thresholds of a single row are scalars, because NumPy is
+slower with arrays of one.  The bracket from order statistics is computed only when a
+step leaves the bracket that the passes so far have found, or when the search takes more
+than a few passes.
 
-Shortcuts serve long rows alone.  The search begins where a sample says.  The k-th
-score of the sample is an anchor too, if the threshold turns out to be near it.  And
-where few entries' terms can change with the threshold, only those are summed again.  A
-curve without a scheme, or one of the user's, goes to `root.solve`.
+Three shortcuts are for long rows only.  The first t is found from a sample of the row.
+The k-th score of the sample serves as the anchor if the threshold turns out to be near
+it.  And if only few entries have terms that can change with the threshold, later passes
+sum only those.  A curve without a scheme, such as one of the user's, goes to
+`root.solve`.
 """
 
 from __future__ import annotations
@@ -36,13 +38,15 @@ from . import root
 from .schemes import Moments, Scheme, column, scheme_of
 from .start import Search, bracket, moments
 
-_BLOCK = 1 << 20  # bytes of short rows, or of a long one, to work on at a time
-_ALONE = 10_000  # a longer row does not share a block with others
-_LONG_ROW = 1 << 15  # entries from which on a sample of them pays
-_SAMPLE = 1024  # entries that give the anchor and the offset to start from
-_FEW = 8  # the search looks at few entries alone up to this fraction of a row
-_NEAR = 8.0  # temperatures; a sample that lies within them may give the anchor
-_CROSSED = 2  # a step that takes more of a budget of 1 passes entries, or rounds
+_BLOCK = 1 << 20  # bytes of short rows, or of part of a long one, in one block
+_ALONE = 10_000  # a row longer than this has a block of its own
+_LONG_ROW = 1 << 15  # rows of at least this length start from a sample of their scores
+_SAMPLE = 1024  # about this many entries are in the sample
+_FEW = 8  # at most 1/8 of a row is "few": then later passes sum only these entries
+_NEAR = 8.0  # largest root mean square of a sample, in temperatures, for its anchor
+# A step that changes the sum of the shares by this much or more (by as many times k if
+# k < 1) is taken to change m too or to have a rounding error: m is not counted for it.
+_CROSSED = 2
 
 
 class Solution(NamedTuple):
@@ -92,7 +96,7 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
 def _plain(
     curve: Curve, x: Array, k: Array, finite: Array, tau: float, p: Array
 ) -> tuple[Array, Array]:
-    """Anchors and offsets by sums over rows alone, in double precision; fills p."""
+    """Anchors and offsets by `root.solve`, in double precision; writes the shares to p."""
     x = x.astype(np.float64)
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite)
@@ -102,7 +106,10 @@ def _plain(
 
 
 class _Block:
-    """Rows solved at once ``(r, n)``, or one row ``(n,)``, in the place of p."""
+    """Rows ``(r, n)`` that are solved together, or one row ``(n,)``.
+
+    The array p, which gets the shares, holds the distances during the search.
+    """
 
     def __init__(
         self, scheme: Scheme, x: Array, k: Any, finite: Any, tau: float, p: Array
@@ -113,7 +120,7 @@ class _Block:
         self.single = x.ndim == 1
 
     def solve(self) -> tuple[Any, Any]:
-        """Anchors and offsets; p gets the shares."""
+        """Anchors and offsets; the shares are written to p."""
         scheme, p = self.scheme, self.p
         t = self._from_sample() if self.single and self.n >= _LONG_ROW else None
         if t is None:
@@ -121,7 +128,10 @@ class _Block:
             self.anchor = scheme.anchor(*self.pair)
             t = self._anchored()
         if scheme.edge:
-            # Many small shares, each with the rounding of a long way to the anchor.
+            # Each share is computed from (x - anchor) / tau - t.  If |t| is large, the
+            # rounding of this difference is large compared with a small share, and over
+            # many small shares the errors add up.  A row whose sum misses k because of
+            # that is solved again with the point where shares start as its anchor.
             eps = np.finfo(p.dtype).eps
             off = abs(row_sum(p) - self.k) > 16 * eps * self.k
             if _some(off):
@@ -132,15 +142,15 @@ class _Block:
         return self.anchor, scheme.offset(t)
 
     def _order(self) -> None:
-        """The K-th and J-th largest score; p gets the rows in another order."""
+        """Find the K-th and J-th largest score; p holds the partitioned rows after it."""
         self.pair = order_pair(self.x, self.k, self.p, self.zero or not self.one)
 
     def _distances(self) -> Array:
-        """The rows counted from their anchors in temperatures, in the place of p."""
+        """(x - anchor) / tau, written to p."""
         return distances(self.x, column(self.anchor, self.x), self.tau, self.p)
 
     def _anchored(self) -> Any:
-        """t of the rows counted from their anchors; p gets the shares."""
+        """t for the anchors that are set; the shares are written to p."""
         d = self._distances()
         t, settled = self._start(d)
         sums = _Sums(self.scheme, self.scheme.prepare(d), self.k)
@@ -151,10 +161,12 @@ class _Block:
         return t
 
     def _start(self, d: Array) -> tuple[Any, Any]:
-        """An offset to start from, and whether it is the threshold.
+        """The first t, and whether it is the threshold already.
 
-        If the curve reaches 0 and 1 it splits the gap between the K-th and J-th entry
-        of d evenly, so that on a plateau it is the middle of the thresholds.
+        If the curve reaches 0 and 1, the first t is the one at which the middle of the
+        gap between the K-th and the J-th entry of d lies at the curve's centre.  If the
+        gap is at least as wide as the support, every share is 0 or 1 there, the
+        thresholds are an interval, and this t is its middle.
         """
         scheme, (low, high) = self.scheme, self.scheme.curve.support
         t, settled = np.float64(scheme.place(-scheme.curve.centre)), False
@@ -163,7 +175,7 @@ class _Block:
             t = scheme.place(0.5 * above + 0.5 * below - scheme.curve.centre)
             settled = above - below >= high - low
         k = self.k
-        if self.single and self.n > _ALONE:  # a sample says as well where to begin
+        if self.single and self.n > _ALONE:  # a sample gives as good a first t
             d = d[:: self.n // (2 * _SAMPLE)]
             k = k * (len(d) / self.n)
         return choose(settled, t, scheme.start(d, k, t)), settled
@@ -171,7 +183,8 @@ class _Block:
     def _ends(self) -> tuple[Any, Any]:
         """The K-th and J-th largest distance, finite."""
         reach = float(np.finfo(self.x.dtype).max) / 8
-        # Their difference may leave the range, its half does not.
+        # The difference of score and anchor may overflow, the difference of their
+        # halves does not.
         half = np.float64(0.5)
         above, below = (
             2 * ((half * end - half * self.anchor) / self.tau) for end in self.pair
@@ -184,13 +197,17 @@ class _Block:
         return self.scheme.place(low), self.scheme.place(high)
 
     def _narrow(self, sums: _Sums) -> _Sums:
-        """Sums over the entries of a long row whose terms may vary, if these are few.
+        """Sums over the entries of a long row whose terms vary with t, if these are few.
 
-        A curve that reaches 0 and 1 has the K-th entry above the lower end of the
-        support and the J-th below the upper one: what lies by the width of the support
-        lower has no share, and what lies as much higher a whole one.  For one that
-        reaches 1 alone, counted from the K-th score, t >= 0: what an entry up to that
-        score adds to the moments is the same for every t.
+        For a curve that reaches 0 and 1, the K-th entry has a positive share and the
+        J-th a share below 1, unless the gap between them is wider than the support.  So
+        an entry that lies below the K-th by at least the width of the support has the
+        share 0 at the threshold, and one that lies above the J-th by as much has the
+        share 1.  Their moments are added as constants.
+
+        For a curve that reaches 1 only, with the K-th score as anchor, t >= 0.  Then
+        the terms of the entries up to the anchor depend on t through a common factor
+        only: for the exponential, S is their sum in every pass.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
         if not self.one or (not self.zero and _FEW * self.k > self.n):

@@ -1,11 +1,12 @@
 r"""Quick sums of the named curves: what NumPy can do without the curve in each pass.
 
-A scheme keeps of the distances :math:`d=(x-a)/\tau` what makes a pass cheap, often
-:math:`V=e^d`, from which the shares at any offset are rational.  t stands for the
-sought offset, :math:`p=f(d-\mathrm{offset}(t))`; most schemes take the offset itself.
+A scheme replaces the distances :math:`d=(x-a)/\tau` by a function of them that makes a
+pass cheap.  Often this is :math:`V=e^d`, of which the shares are rational functions at
+every offset.  The search moves a variable t with :math:`p=f(d-\mathrm{offset}(t))`; in
+most schemes t is the offset itself, up to a constant.
 
-A scheme has the moments of its rows at t, as `root.sums` defines them, and from them
-the next t.  `numpy` searches with it.
+A scheme computes the moments of its rows at t, as `root.sums` defines them, and the
+next t from them.  The search itself is in `numpy`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 # m, P, C and W (and P for S): one number for each row, or one number.
 Moments = tuple[Any, Any, Any, Any]
 
-# exp of a larger argument, or products of a few of them, would leave the range.
+# Distances are clipped to this, because exp of a larger argument, or a product of a few
+# of these exponentials, would overflow.
 _REACH = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
 
-_SHORT = 2047  # entries that are cheaper to sort than to pass over a few times
+_SHORT = 2047  # up to this length, sorting a row is cheaper than a few passes over it
 
 
 class Scheme:
@@ -34,17 +36,20 @@ class Scheme:
     Attributes
     ----------
     edge : bool
-        Whether t stands for where shares start, so that an anchor there serves them.
+        Whether t is the distance from the anchor to the point at which shares become
+        positive.  With an anchor at that point, small shares have no cancellation.
     free : bool
-        Whether any number near the threshold serves as the anchor.
+        Whether any number near the threshold may be the anchor.
     exact : bool
-        Whether a step is exact while m does not change.
+        Whether a step leads to the root if m is the same there.
     light : bool
-        Whether its moments cost no more than a count, for many rows.
+        Whether, in a block of several rows, the moments cost no more than counting m,
+        so that counting to save a pass would save nothing.
     counted : bool
-        Whether a small step may leave much, since the slope jumps where m changes.
+        Whether a small step may leave a large error, because the slope jumps where m
+        changes.
     tolerance : (float, float)
-        The step that is the last one, in float64 and in float32.
+        A step no longer than this is the last one, in float64 and in float32.
     """
 
     edge = False
@@ -62,14 +67,15 @@ class Scheme:
         self._room = tuple(self._memory)
 
     def room(self, part: Array) -> tuple[Array, ...]:
-        """Two arrays like part; they cost less than new ones."""
+        """Two arrays of part's shape, reused because allocating new ones takes longer."""
         if self._room[0].shape != part.shape:
             self._room = tuple(self._memory[:, : part.size].reshape(2, *part.shape))
         return self._room
 
     def anchor(self, upper: Any, lower: Any) -> Any:
-        """A number near the threshold, from the scores before and after the gap."""
-        # Half of the least number is 0.
+        """A number near the threshold, from the K-th and the J-th largest score."""
+        # The midpoint, held between both: half of the least subnormal number rounds to
+        # 0, which may lie outside.
         return np.minimum(np.maximum(0.5 * upper + 0.5 * lower, lower), upper)
 
     def place(self, offset: Any) -> Any:
@@ -77,11 +83,11 @@ class Scheme:
         return offset + self.origin
 
     def offset(self, t: Any) -> Any:
-        """The offset that t stands for, which grows with it."""
+        """The offset that belongs to t, an increasing function of t."""
         return t - self.origin
 
     def prepare(self, d: Array) -> Array:
-        """What to keep of d for all passes, in its place."""
+        """The function of d that every pass reads, written over d."""
         return d
 
     def quantile(self, k: Any, n: int) -> Any:
@@ -89,7 +95,7 @@ class Scheme:
         return -self.curve.inverse(k / n)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        """The t to begin with, from one that centres the support on the k-th score."""
+        """The first t of the search; the t given centres the support at the k-th score."""
         mean, spread = self.curve.noise or (0.0, 1.0)
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.place(self.offset(t) + self.curve.centre + move)
@@ -99,7 +105,7 @@ class Scheme:
         raise NotImplementedError
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
-        """Masks of the entries that m counts, of an exact or counted scheme."""
+        """Masks of the entries that m counts; only exact and counted schemes need it."""
         raise NotImplementedError
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
@@ -114,13 +120,17 @@ class Scheme:
 
 
 class _Exp(Scheme):
-    # With u = e^-t the excess m + u S - k (m saturated entries, S the sum of V over the
-    # others) is concave in u, and (k - m) / S never exceeds the root: Newton's steps in
-    # u rise to it and stop when m repeats.  Counted from elsewhere than the K-th score,
-    # t may be so low that m >= k: then the step is no number, and the search halves.
+    # In u = e^-t the shares are min(1, u V).  With m entries at share 1, and S the sum
+    # of V over the others, the excess is m + u S - k, which is concave in u.  Newton's
+    # step goes to u = (k - m) / S, which never exceeds the root because the tangent of
+    # a concave function lies above it.  So the steps approach the root from one side,
+    # and the search has ended when m repeats.  With the K-th score as the anchor the
+    # root is at t >= 0.  With another anchor (from a sample), t may be so low that
+    # m >= k: then the step is NaN or infinite, and the search halves the bracket.
     exact = True
     light = True
-    # A step is 0 once m repeats, and one that is not may leave more than its size.
+    # Once m repeats the step is 0.  Any longer step may leave an error that is larger
+    # than the step itself, so only a step within rounding ends the search.
     tolerance = (2.0**-52, 2.0**-23)
 
     def anchor(self, upper: Any, lower: Any) -> Any:
@@ -133,8 +143,10 @@ class _Exp(Scheme):
         if d.ndim > 1 or len(d) > _SHORT:
             n = d.shape[-1]
             return np.fmax(matched(d, np.log(n / k), 1.0, 1.0), 0)
-        # The root in u itself, the greatest (k - m) / S over m < k; S holds the
-        # anchor's 1, and may be infinite for other m.
+        # The root u itself: it is the largest (k - m) / S_m over m < k, with S_m the
+        # sum of e^d without its m largest terms.  For m < k that sum contains the
+        # anchor's term e^0 = 1, so that no quotient divides by 0.  An S_m that
+        # overflows makes its quotient 0, which is never the largest.
         S = np.add.accumulate(np.exp(np.sort(d)))[::-1]
         m = np.arange(math.ceil(k))
         u = np.maximum.reduce((k - m) / S[: len(m)])
@@ -188,7 +200,8 @@ class _Laplace(Scheme):
 
 
 class _Sigmoid(Scheme):
-    # The error after a step is about a hundredth of its square or less.
+    # The error after a step is at most about a hundredth of the square of the step, so
+    # a step of this length leaves less than rounding does.
     tolerance = (5e-9, 4e-4)
 
     def prepare(self, d: Array) -> Array:
@@ -209,21 +222,24 @@ class _Sigmoid(Scheme):
         return m, P, C, P + C - row_dot(q, q, WHOLE)
 
     def select(self, v: Array, t: Any) -> None:
-        # 1 / (1 + s / v) is monotone in v after rounding; v / (v + s) is not.
+        # Shares must be in the order of the scores.  1 / (1 + s / v) keeps it, since
+        # each of its roundings is monotone; v / (v + s) need not.
         np.divide(column(np.exp(t), v), v, out=v)
         v += 1
         np.divide(1, v, out=v)
 
 
 class _Clip(Scheme):
-    # Between two breakpoints the excess is linear in t.  m counts the entries past
-    # either end of the slope; P sums the shares below 1, and the ones stand for C.
+    # The excess is linear in t between two neighbouring breakpoints, the t at which a
+    # share becomes 0 or 1.  So m is defined to change at every breakpoint: it is the
+    # number of shares above 0 plus the number of shares equal to 1.  P sums the shares
+    # below 1, and the moments have the number of shares equal to 1 in the place of C.
     edge = True
     exact = True
     counted = True
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        return t  # its passes cost less than a better place
+        return t  # a better first t would cost more than the passes it saves
 
     def moments(self, v: Array, t: Any) -> Moments:
         share, bound = self.room(v)
@@ -306,7 +322,8 @@ class _Entmax(Scheme):
         return _counted_below(v, low, p, W)
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
-        # Half the work of base > 1; where rounding tells them apart a pass is added.
+        # This takes half the work of base > 1.  Where the two differ, by rounding, the
+        # count differs as well, and the search only makes one more pass.
         return (v > column(t + 1 / self.b, v),)
 
     def select(self, v: Array, t: Any) -> None:
@@ -314,19 +331,21 @@ class _Entmax(Scheme):
         v[...] = _power(base.clip(0, 1, out=base), 1 / self.b)
 
     def _base(self, d: Array, t: Any, out: Array) -> Array:
-        """1 + b (d - offset) before it is held within [0, 1]."""
+        """The base 1 + b (d - offset) of the power, before it is clipped to [0, 1]."""
         base = np.subtract(d, column(t, d), out=out)
         base *= self.b
         return base
 
 
 class _FlatEntmax(_Entmax):
-    """Entmax with alpha < 3/2, whose slope starts flat.
+    """Entmax with alpha < 3/2, whose slope is 0 at the point where shares start.
 
-    A high power of 1 + b (d - offset) would multiply its rounding.  With
-    ``e^(-b t) = 1 - b offset``, so that ``e^(-t)`` is the anchor's own share unless it
-    exceeds 1, ``p = e^(log1p(b e^(b t) d) / b - t)``.  The anchor is the K-th score,
-    whose share is not small: t is, and its rounding goes into every share.
+    The exponent 1/b > 2 multiplies the relative rounding error of the base
+    1 + b (d - offset).  So t is defined by ``e^(-b t) = 1 - b offset``, which makes
+    ``e^(-t)`` the anchor's own share (if at most 1), and the shares are computed as
+    ``p = e^(log1p(b e^(b t) d) / b - t)``.  The rounding error of t enters every share,
+    so |t| should be small.  The anchor is the K-th score because its share is not
+    small.
     """
 
     edge = False
@@ -335,9 +354,9 @@ class _FlatEntmax(_Entmax):
         return upper
 
     def place(self, offset: Any) -> Any:
-        least = self.b * offset < 1 - 2.0**-50  # above it rounding takes the digits
+        least = self.b * offset < 1 - 2.0**-50  # above, 1 - b offset has no digits left
         t = -np.log1p(-np.where(least, self.b * offset, 0)) / self.b
-        return np.where(least, t, 750.0)[()]  # a share of less than any number
+        return np.where(least, t, 750.0)[()]  # e^-750 is less than any float
 
     def offset(self, t: Any) -> Any:
         return -np.expm1(-self.b * t) / self.b
@@ -363,12 +382,12 @@ class _FlatEntmax(_Entmax):
         np.exp(p.clip(-np.inf, 0, out=p), out=v)
 
     def _ratio(self, d: Array, t: Any, out: Array) -> Array:
-        """b e^(b t) d, at least -1."""
+        """b e^(b t) d, clipped at -1, where the share is 0."""
         y = np.multiply(d, column(self.b * np.exp(self.b * t), d), out=out)
         return y.clip(-1, np.inf, out=y)
 
     def _logarithm(self, y: Array, t: Any) -> Array:
-        """log p where p does not exceed 1."""
+        """log p; above 0 where the share is 1."""
         p = np.log1p(y)
         p /= self.b
         p -= column(t, y)
@@ -376,9 +395,10 @@ class _FlatEntmax(_Entmax):
 
 
 def _counted_below(v: Array, low: Array, p: Array, W: Any) -> Moments:
-    """The moments of shares p of which the ones that `low` marks are below 1.
+    """The moments of shares p; `low` marks the entries that m does not count.
 
-    Shares that vanish in rounding only do not make a plateau.
+    Their sum P is kept above 0: if it is 0 only because the shares underflow, there is
+    no interval of thresholds, and the search must go on.
     """
     S = np.maximum(row_dot(p, low), np.finfo(np.float64).tiny)
     return v.shape[-1] - row_dot(low, low, WHOLE), S, 0.0, W
@@ -404,23 +424,25 @@ def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
     r"""An offset from the k-th score, near that of the threshold.
 
     The threshold is the (1 - k/n)-quantile of a random score plus noise with the
-    cdf 1 - f(-t), whose own quantile, mean and deviation are given.  Were the scores,
-    the noise and their sum laws of one shape, the threshold would lie ``mean +
-    (quantile - mean) * (hypot(1, r) - r)`` above the k-th score, with r the
-    deviation of the scores over that of the noise.  *computing/threshold*.
+    cdf 1 - f(-t).  `quantile`, `mean` and `spread` are those of the noise.  If the
+    distributions of the scores, the noise and their sum differed by location and scale
+    only, the threshold would lie ``mean + (quantile - mean) * (hypot(1, r) - r)`` above
+    the k-th score, with r the deviation of the scores over that of the noise.  Derived
+    in *computing/threshold*.
     """
     n = d.shape[-1]
     centre = row_sum(d) / n
     deviation = np.sqrt(np.maximum(row_dot(d, d, WHOLE) / n - centre * centre, 0))
     r = deviation / spread
-    # Infinite scores make r NaN or infinite: then the k-th score is all we know.
+    # Infinite scores make r NaN or infinite.  The scores then tell nothing about the
+    # offset, and the result is the mean of the noise.
     return mean + (quantile - mean) * np.fmax(1 / (r + np.hypot(r, 1)), 0)
 
 
 def column(t: Any, v: Array) -> Any:
-    """t, of the type of v, to calculate with each row of it.
+    """t in the type of v, in a shape that broadcasts over the rows of v.
 
-    A mere number stays one: an array of one takes NumPy twice the time.
+    A scalar stays a scalar, because NumPy takes twice as long with an array of one.
     """
     if isinstance(t, np.ndarray):
         return t[..., None].astype(v.dtype, copy=False)
@@ -428,15 +450,15 @@ def column(t: Any, v: Array) -> Any:
 
 
 def _least(v: Array, bound: Any, out: Array) -> Array:
-    """np.minimum of positive values and a bound, or one for each line."""
-    # NumPy's minimum of a long array and a mere number takes up to four times as long.
+    """np.minimum of positive values and a bound, a scalar or one for each row."""
+    # With a scalar and a long array, np.minimum takes up to four times as long as clip.
     if isinstance(bound, np.ndarray) or v.size < _SHORT:
         return np.minimum(v, bound, out=out)
     return v.clip(0, bound, out=out)
 
 
 def _exp(d: Array) -> Array:
-    """e^d in place, held within the range."""
+    """e^d in place, of d clipped so that nothing overflows."""
     reach = _REACH[d.dtype]
     return np.exp(d.clip(-reach, reach, out=d), out=d)
 

@@ -138,7 +138,8 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
     one, rest = k.without(0), k.rest
-    # One inverse serves both ends: k < 1 and k > n - 1 meet only at n = 1, where q = k.
+    # One call of the inverse serves both ends of the bracket, at k where k < 1 and at
+    # k - n + 1 where k > n - 1.  Both hold at once only if n = 1, where both are k.
     single, all_but = one < 1, rest < 1
     end = curve.inverse(xp.where(single, one, xp.where(all_but, 1 - rest, q)))
     first = above - xp.where(single, end, curve.support[1])

@@ -287,8 +287,9 @@ def _circle(points: Array, used: Array, dtype: Any) -> _Circle:
     angle = np.where(live, place, 1) * (np.pi / points)
     near = angle <= np.pi / 4
     opposite, adjacent = np.sin(angle), np.cos(angle)
-    # The smaller square is accurate, and the rounded sum of both is exactly 1, so that
-    # a factor without variance is exactly 1.
+    # Of sin^2 and cos^2 the smaller is squared and the larger is 1 minus it.  So the
+    # smaller is accurate, and the rounded sum of both is exactly 1.  That sum is the
+    # factor of a pair that `_multiply` leaves out, and must not change the product.
     smaller = (np.where(near, opposite, adjacent) ** 2).astype(dtype)
     far, half = (
         np.where(near, smaller, 1 - smaller),
@@ -460,8 +461,10 @@ def partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
         chosen = np.where(top, rows.x[part].T, 0).sum(0, dtype=np.float64)
         smaller = np.minimum(block.pi, np.subtract(1, block.pi))
         soft = -np.log1p(-smaller).sum(0, dtype=np.float64)
-        # log Z_k = k s + sum softplus(x - s) + log P(S = k); the sum of the scores
-        # above s is split off, for it alone may be huge
+        # In units of tau, log Z_k = k s + sum softplus(x - s) + log P(S = k), with the
+        # tilt s.  Each softplus is max(x - s, 0) + log(1 + e^-|x - s|).  The sum of the
+        # scores above s, `chosen`, is added in the end and not divided by tau, because
+        # it is the only part that may be huge.
         lack = rows.k[part] - top.sum(0)
         out[part] = (
             chosen
