@@ -7,6 +7,7 @@ exact numbers they are, and says how far shares may be off: `bound`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -29,6 +30,8 @@ class Reference:
     tau: mpf
     slope: object
     digits: int
+    shares: Callable[[mpf], list]
+    """The shares where the budget is larger by a number."""
 
     def bound(self, eps: float) -> list:
         r"""How far each computed share may be off.
@@ -39,6 +42,11 @@ class Reference:
         and eps squared times what cancels: the terms of the distances, and the budget,
         of which a float32 keeps 48 bits.  At a kink the slope is the larger or the
         smaller of those beside it, whichever allows more.
+
+        This is of first order. Where nearly all slopes are 0, as next to a gap that is
+        wider than the curve, the last bits of the budget may move the threshold to
+        where the slopes are others; then the shares at budgets that differ by these
+        bits say how far a share may be off.
         """
         with mp.workdps(self.digits):
             eps = mpf(eps)
@@ -61,6 +69,12 @@ class Reference:
                 own = 1 + w * abs(u) + gain * felt
                 far = w * abs(x) / self.tau + gain * (lost + mp.fsum(self.c))
                 out.append(4 * eps * own + 16 * eps * eps * far)
+            bits = eps * eps * mp.fsum(self.c)
+            looked = [32 * eps * (1 + abs(u)) / s for _, s, _, u, _, _ in rows]
+            if bits >= mass * min(looked):
+                moved = [self.shares(sign * bits) for sign in (-1, 1)]
+                for i, p in enumerate(self.p):
+                    out[i] += max(abs(other[i] - p) for other in moved)
             return out
 
     def derivatives(self) -> tuple:
@@ -112,10 +126,20 @@ def solve(x, c, K, f, slope, temperature=1.0, per="entry") -> Reference:
         def shares(lam):
             return [f((v - lam * w) / tau) for v, w in zip(values, s, strict=True)]
 
-        def excess(lam):
-            return mp.fsum(a * b for a, b in zip(costs, shares(lam), strict=True)) - K
+        def threshold(more):
+            budget = min(max(K + more, 0), mp.fsum(costs))
 
-        lam = root(excess, mpf(pivot.numerator) / pivot.denominator, tau / max(s))
+            def excess(lam):
+                spent = zip(costs, shares(lam), strict=True)
+                return mp.fsum(a * b for a, b in spent) - budget
+
+            at = mpf(pivot.numerator) / pivot.denominator
+            return root(excess, at, tau / max(s))
+
+        def moved(more):
+            return shares(threshold(more))
+
+        lam = threshold(0)
         u = [(v - lam * w) / tau for v, w in zip(values, s, strict=True)]
         p = shares(lam)
-        return Reference(lam, p, u, values, costs, s, tau, slope, digits)
+        return Reference(lam, p, u, values, costs, s, tau, slope, digits, moved)
