@@ -69,7 +69,7 @@ class _Jax:
 
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Any:
-        """where without jnp.where, which adds a function to the program for each use."""
+        """Select without jnp.where, which adds a function for each pair of types."""
         dtype = jnp.result_type(yes, no)
         shape = jnp.broadcast_shapes(*map(jnp.shape, (condition, yes, no)))
         full = (
@@ -88,7 +88,7 @@ class _Jax:
 
     @staticmethod
     def hypot(a: Any, b: Any) -> Any:
-        """hypot in a third of jnp.hypot's operations, without its care for infinities."""
+        """hypot in a third of jnp.hypot's operations, at most one argument infinite."""
         a, b = abs(a), abs(b)
         most = jnp.maximum(a, b)
         ratio = jnp.minimum(a, b) / _Jax.where(most > 0, most, 1)
@@ -250,7 +250,7 @@ class _Jax:
 
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether `select` takes Python numbers as budget and temperature: never here."""
+        """Whether `select` takes Python numbers as k and tau: on JAX it never does."""
         return False
 
     @staticmethod

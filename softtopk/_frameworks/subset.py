@@ -144,7 +144,7 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
 
 
 def _stored(xp: Adapter, value: Any) -> Any:
-    """Numbers of the points, stored so that Inductor does not recompute them per entry."""
+    """Numbers of the points, stored because Inductor would recompute them per entry."""
     return xp.stored(value) if hasattr(xp, "stored") else value
 
 
@@ -170,21 +170,22 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
 
 
 def _groups(xp: Adapter, r: Any) -> list[Any]:
-    """`_GROUP` arrays that hold the entries of each row, with zeros at the end.
+    """The entries of each row dealt out to `_GROUP` arrays, with zeros at the end.
 
-    Neighbours are multiplied, which stand on one device where rows are divided.
+    The factors multiplied together are those of neighbouring entries, because these are
+    on the same device if rows are divided over devices.
     """
     short = -r.shape[-1] % _GROUP
     if short:
         none = xp.zeros_like(r[..., :1])
         r = xp.concat([r, *[none] * short], axis=-1)
     r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    r = _stored(xp, xp.matrix_transpose(r))  # side by side, a compiler has vectors
+    r = _stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
     return [r[..., i, :] for i in range(_GROUP)]
 
 
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
-    """p, of every row."""
+    """The marginals p of every row."""
     p = xp.clip(tilt.pi + _drift(xp, tilt, circle), 0, 1)
     return xp.where(tilt.inner[..., None], p, tilt.special)
 
@@ -202,7 +203,7 @@ def _over_points(
 def _over_entries(
     xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
 ) -> Any:
-    """The sums over the entries of such terms, for each point."""
+    """The sums over the entries of the same kind of terms, for each point."""
     if hasattr(xp, "over_entries"):
         return xp.over_entries(term, entries, numbers)
     terms = _at_all_points(term, entries, numbers)
@@ -218,7 +219,7 @@ def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
 def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
 
-    The divisor d is 1 - c v without cancellation.
+    The divisor d = 1 - c v is computed as far u^2 + half, which does not cancel.
     """
 
     def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
@@ -239,9 +240,9 @@ def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
 def on_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The fields of `Found`, block by block, and what `pull_on_numpy` needs of them.
+    """The fields of `Found`, and the blocks that `pull_on_numpy` needs.
 
-    The temperature is one for all rows; None if a row is out of range.
+    All rows have one temperature.  The result is None if a row is out of range.
     """
     batch, n = x.shape[:-1], x.shape[-1]
     flat = np.ascontiguousarray(x).reshape(-1, n)
@@ -274,9 +275,10 @@ def pull_on_numpy(
 
 
 def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
-    """The change of x / tau, up to a number that is the same in all of a row.
+    """The tangent of x / tau, up to a constant for each row, which does not change p.
 
-    In a row out of range it is NaN by products, whose transpose is NaN too.
+    A row out of range becomes NaN by a product with NaN, so that the transpose of this
+    function, the gradient, is NaN there too.
     """
     wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
     one = xp.ones_like(tilt.u)
