@@ -147,7 +147,7 @@ def _budgets(
             real_numbers(xp.to_numpy(given), name)
         values = xp.astype(given, like.dtype)
     else:
-        number = type(given) in (int, float)  # what a compiler can follow
+        number = type(given) in (int, float)  # without NumPy, a compiler can trace it
         values = xp.numbers(given if number else real_numbers(given, name), like)
     values = fit(xp, values, shape, name)
     return xp.reshape(values, (*like.shape[:-2], shape[-1]))

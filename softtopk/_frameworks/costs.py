@@ -116,7 +116,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     kept.
     """
     k = xp.traced(k, x) if hasattr(xp, "traced") else k
-    if type(k) in (int, float):  # what a compiler can follow
+    if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
         if type(k) is int and abs(k) > 2**1000:  # float() would overflow
             k = math.inf if k > 0 else -math.inf
         whole = k = float(k)
