@@ -1,4 +1,4 @@
-"""What every curve has: a `Curve`, those made of another one, and helpers."""
+"""The base class `Curve`, curves that transform another curve, and helpers."""
 
 from __future__ import annotations
 
@@ -148,12 +148,12 @@ class Curve:
 
 
 def kept(name: str, default: float | tuple[float, ...] | None = None) -> Any:
-    """An attribute of a curve that holds a number, a tuple of them, or None, as text.
+    """An attribute of a curve: a number, a tuple of numbers, or None, stored as text.
 
-    ``torch.compile(dynamic=True)`` makes an input of the graph, a symbol, of every
-    float that it reads from an attribute, and from 2.15 on the loops of PyTorch refuse
-    to take such symbols from their surroundings.  Text stays a constant, and so does
-    the number that it spells.
+    ``torch.compile(dynamic=True)`` turns every float that it reads from an attribute
+    into a symbolic input of the graph, and since version 2.15 PyTorch's loops do not
+    accept such symbols from outside.  A string is a constant to the compiler, and so is
+    the number parsed from it.
     """
     slot, text = f"_{name}_as_text", _spelt(default)
 
@@ -222,7 +222,7 @@ class Reflected(Curve):
         return self._base.gap(-floats(t, "t")[1], 1 - shares(p)[1])
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
-        if self._base.needs_sum:  # of shares that are not 0
+        if self._base.needs_sum:  # the sum of 1 - p over p > 0, which is not known here
             return excess / W
         return -self._base.step(-excess, C, P, W, S)
 
@@ -283,7 +283,7 @@ class Affine(Curve):
 
 
 def shares(p: Any) -> tuple[Any, Any]:
-    """The namespace, and p; NumPy's within [0, 1]."""
+    """The namespace, and p; an error if p is NumPy's and not within [0, 1]."""
     xp, p = floats(p, "p")
     if xp is np and not np.all((p >= 0) & (p <= 1)):
         bad = np.asarray(p)[~((p >= 0) & (p <= 1))]
@@ -298,7 +298,7 @@ def log(xp: Any, p: Any) -> Any:
 
 
 def log1m(xp: Any, p: Any) -> Any:
-    """log(1 - p), likewise at 1."""
+    """log(1 - p), -inf at 1, without a warning or an infinite derivative there."""
     below = p < 1
     return xp.where(below, xp.log1p(-xp.where(below, p, 0)), -math.inf)
 
@@ -308,7 +308,7 @@ def xlogx(xp: Any, p: Any) -> Any:
 
 
 def _bisect(curve: Curve, p: Any) -> Any:
-    """The inverse of a curve from its values, doubling a bracket and halving it."""
+    """The inverse of a curve by bisection, after doubling a bracket until it fits."""
     xp = namespace(p)
     inner = xp.where((p > 0) & (p < 1), p, 0.5)
     if xp is np:

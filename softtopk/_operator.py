@@ -94,7 +94,8 @@ class Linearization:
         pivot = shares.argmax(axis=-1)[:, None]
 
         def product(t: Array) -> Array:
-            # Centred where most of the weight is, constants cancel exactly.
+            # The tangent is centred at the entry with the largest weight, so that a
+            # constant tangent cancels exactly.
             with np.errstate(all="ignore"):
                 centre = np.take_along_axis(t, pivot, axis=-1)
                 t = np.subtract(t, centre, dtype=root.dtype)

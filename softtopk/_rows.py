@@ -27,12 +27,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Axis = int | tuple[int, ...] | None
 
 LINE = 320
-"""The most products to sum in one go."""
+"""The most products that one call of BLAS sums."""
 
 WHOLE = 10000
-"""The same where rounding does not matter."""
+"""The same for sums whose rounding does not matter, such as counts."""
 
-# Only from a number larger than this another one may be too far to subtract.
+# The difference of two numbers can overflow only if one of them is larger than this.
 _FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
 NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
@@ -138,10 +138,10 @@ class Rows(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """k = whole + part of n finite entries; the counts are exact in any row.
+    """The budget k = whole + part, and the number n of finite entries.
 
-    They are integers wherever floats would not do: float32 holds no odd number above
-    2^24.
+    `whole` and n are exact in rows of any length.  They are integers where floats would
+    not be exact: above 2^24, float32 has no odd numbers.
     """
 
     whole: Any
@@ -314,9 +314,9 @@ def kth_largest(x: Array, k: Array) -> Array:
 def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, Any]:
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
-    For a whole k they are the last score above the gap and the first one below it;
-    else they are the same.  Without `both` the second may be -inf.  `out` gets each row
-    in another order.
+    If k is whole, they are the k-th score and the next one; otherwise both are the
+    ceil(k)-th score.  Unless `both` is true, the second may be -inf.  `out` is
+    overwritten with the rows in another order.
     """
     n, first = x.shape[-1], k[0] if k.ndim else k
     K = math.ceil(first)
@@ -341,9 +341,10 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
 def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
     """The inner product of each pair of rows, ``(..., n) x (..., n) -> (...)``.
 
-    Rows of more than `most` entries are cut in lines, whose sums are added in pairs.
-    BLAS adds to 32 sums or fewer in turn, and n / 32 roundings all go the same way if
-    entries repeat.  It also starts threads above `WHOLE`, at more cost than gain.
+    Rows of more than `most` entries are cut into lines, whose sums are added pairwise.
+    BLAS accumulates a row in at most 32 partial sums.  Each then has n / 32 rounding
+    errors, all of the same sign if entries repeat.  Above `WHOLE` entries BLAS also
+    starts threads, which cost more than they save.
     """
     n = a.shape[-1]
     if n <= most:
@@ -357,22 +358,23 @@ def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
 
 
 def row_sum(a: Array) -> Array:
-    """The sum of each row, for short ones in half the time of NumPy's reduce."""
+    """The sum of each row; for short rows in half the time of np.add.reduce."""
     n = a.shape[-1]
     return np.add.reduce(a, axis=-1) if n > LINE else row_dot(a, np.ones(n, a.dtype))
 
 
 @lru_cache(maxsize=256)
 def _line(n: int) -> int:
-    """The length of the lines of a row: it should divide n and have a rest of 32s.
+    """The length of the lines of a row of n entries.
 
-    What BLAS leaves over of a line, up to 31 products, it adds one after the other.
+    It should divide n and be at most 8 above a multiple of 32, because BLAS adds the
+    products beyond such a multiple one after the other.
     """
     return next((i for i in range(LINE, 127, -1) if n % i == 0 and i % 32 <= 8), 256)
 
 
 def divide(values: Array, tau: float) -> Array:
-    """values / tau in place, also where tau leaves the range of their type."""
+    """values / tau in place, also if tau is out of the range of their type."""
     if tau == 1:
         return values
     info = np.finfo(values.dtype)
@@ -381,7 +383,7 @@ def divide(values: Array, tau: float) -> Array:
 
 
 def distances(x: Array, a: Any, tau: float, out: Array | None = None) -> Array:
-    """(x - a) / tau, also where x - a leaves the range of their type."""
+    """(x - a) / tau, also if x - a overflows."""
     if not np.count_nonzero(abs(a) > _FAR[x.dtype]):
         return divide(np.subtract(x, a, out=out), tau)
     d = divide(np.subtract(0.5 * x, 0.5 * a, out=out), tau)
@@ -398,9 +400,9 @@ def real_number(
     TypeError, ValueError
         If it is not; the message names the argument and what is allowed.
     """
-    # Without NumPy for the usual case, which a compiler can then follow.
+    # The usual case does without NumPy, so that a compiler can trace it.
     given = value if type(value) in (int, float) else np.asarray(value)
-    if type(given) is int and abs(given) > 2**1000:  # beyond the floats
+    if type(given) is int and abs(given) > 2**1000:  # float() would overflow
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
         raise TypeError(f"{name} must be one real number, got {reprlib.repr(value)}")
@@ -470,10 +472,10 @@ def check_kept(
     name: str,
     scores: str,
 ) -> None:
-    """An error if numbers a row still have the axes of the scores, of length 1.
+    """Raise an error if numbers for each row have kept the reduced axes, with length 1.
 
-    Broadcast against rows they would repeat every row: ``(B, 1)`` against ``(B,)`` is
-    ``(B, B)``.  `batch` is that shape.
+    Broadcasting would repeat every row: ``(B, 1)`` against ``(B,)`` gives ``(B, B)``.
+    `batch` is the broadcast shape.
     """
     rows = without(of, axes)
     if len(shape) != len(of) or not axes or math.prod(batch) <= math.prod(rows):
@@ -573,7 +575,7 @@ def count_finite(rows: Array, name: str) -> Array:
 
 
 def _all_finite(values: Array) -> bool:
-    """Whether a vector is finite; some of it at a time, without fresh memory."""
+    """Whether a vector is finite, in parts that reuse one small mask."""
     mask = np.empty(1 << 16, bool)
     for i in range(0, values.size, mask.size):
         part = values[i : i + mask.size]

@@ -91,8 +91,9 @@ class _Exp(Curve):
         return _power_gap(self, 0.0, t, p)
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
-        # The sum of the shares below 1, which is W, falls to W e^-step while no entry
-        # comes to 1.  This is no number where as many as k shares are 1.
+        # As long as no entry crosses 1, a step changes W, the sum of the shares below
+        # 1, to W e^-step, which should be W - excess.  The step is NaN or infinite if k
+        # or more shares are 1.
         return -namespace(W).log1p(-excess / W)
 
 
@@ -194,7 +195,7 @@ class _Sigmoid(_TwoSided):
         return xlogx(xp, p) + xlogx(xp, 1 - p)
 
     def gap(self, t: Any, p: Any) -> Array:
-        # The relative entropy of the laws (p, 1 - p) and (f, 1 - f).
+        # The relative entropy of the distributions (p, 1 - p) and (f, 1 - f).
         _, t = floats(t, "t")
         _, p = shares(p)
         yes, no = EXP.gap(-self.potential(-t), p), EXP.gap(-self.potential(t), 1 - p)
@@ -329,7 +330,7 @@ class Entmax(Curve):
         z = xp.clip(self.b * t, -1, 0)
         if self.b >= 0.5:
             return (1 + z) ** exponent
-        # 1 + b t would lose the digits that a large exponent needs.
+        # The power of 1 + b t would multiply the base's rounding error by 1 / b.
         return xp.exp(exponent * log1m(xp, -z))
 
     def value(self, t: Any) -> Array:
@@ -448,10 +449,11 @@ def resolve(curve: str | Curve) -> Curve:
 
 
 def _folded(t: Any, p: Any) -> tuple[Any, Any, Any, Any]:
-    """For a curve symmetric about (0, 1/2): the gap at (t, p) is that at p <= 1/2.
+    """The namespace, t, p and max(t, 0), reflected so that p <= 1/2.
 
-    It is the gap at min(t, 0), plus the integral of f - p from 0 to t where t > 0: the
-    namespace, t, p, and max(t, 0).
+    For a curve that is symmetric about (0, 1/2), the gap at (-t, 1 - p) is that at
+    (t, p).  With p <= 1/2 it is the gap at min(t, 0), plus the integral of f - p from 0
+    to t if t > 0.
     """
     xp, t = floats(t, "t")
     _, p = shares(p)

@@ -1,4 +1,4 @@
-r"""Two budgets over the namespace: the search, and the derivatives by everything.
+r"""Budgets of rows and columns on every array library: search and derivatives.
 
 With :math:`u=(S-\alpha-\beta)/\tau` the shares are f(u), and the budgets are sums of
 the weights :math:`W=f'(u)` times
@@ -9,10 +9,11 @@ the weights :math:`W=f'(u)` times
           =\begin{pmatrix}\sum_jW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dk_i\\
           \sum_iW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dc_j\end{pmatrix}.
 
-So u and the temperature are all that a derivative needs.  `push` and `pull` are written
-in them: u is an output, and the rule for it is applied again in derivatives of higher
-order.  An entry without a choice has u = -inf (share 0) or +inf (share 1), and NaN
-where budgets are not met.  Derived in *training/balance*.
+So a derivative needs only u and the temperature, and `push` and `pull` are functions of
+them.  Since u is an output with a derivative by the same rule, they can be
+differentiated again.  An entry whose share is forced has u = -inf (share 0) or +inf
+(share 1), and u is NaN in a matrix whose budgets are not met.  Derived in
+*training/balance*.
 """
 
 from __future__ import annotations
@@ -146,19 +147,22 @@ def _budgets(
             real_numbers(xp.to_numpy(given), name)
         values = xp.astype(given, like.dtype)
     else:
-        number = type(given) in (int, float)  # what a compiler can follow
+        number = type(given) in (int, float)  # without NumPy, a compiler can trace it
         values = xp.numbers(given if number else real_numbers(given, name), like)
     values = fit(xp, values, shape, name)
     return xp.reshape(values, (*like.shape[:-2], shape[-1]))
 
 
 def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
-    """What scales the columns to the rows' total; NaN beyond rounding."""
+    """The factor that makes the columns sum to the rows' total.
+
+    It is NaN if the two totals differ by more than rounding.
+    """
     c = columns.sum(-1)
     differs = abs(k - c) > _SAME * xp.finfo(k.dtype).eps * k
     if call.look and bool(differs.any()):
         if bool((columns < 0).any()):
-            return xp.ones_like(c)  # the search on NumPy names a budget out of range
+            return xp.ones_like(c)  # the search on NumPy raises the error for it
         i = xp.argmax(xp.astype(differs.reshape(-1), k.dtype))
         k, c = (float(v.reshape(-1)[i]) for v in (k, c))
         raise ValueError(
@@ -169,7 +173,7 @@ def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
 
 
 def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
-    """u by the core's search, which raises and warns."""
+    """u by the search on NumPy, which raises the errors and warnings."""
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
     c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
     x = np.asarray(x, np.float64)
@@ -184,28 +188,28 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
 
 
 def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
-    """What the core's search makes of one matrix."""
+    """The problem of one matrix and its solution, by the search on NumPy."""
     one = problem_of(x, k, c, call.names)
     return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
 
 
 class _Thresholds(NamedTuple):
-    """Of the rows and the columns, the rows at their budgets."""
+    """The thresholds of rows and columns; the rows are at their budgets."""
 
     alpha: Any
     beta: Any
     u: Any
-    off: Any  # what the columns have too much
-    size: Any  # that in all, or inf
+    off: Any  # the errors of the columns: their sums minus their budgets
+    size: Any  # the sum of the absolute errors, or inf
 
     def or_(self, other: _Thresholds, better: Any) -> _Thresholds:
-        """The other where it is better, matrix by matrix."""
+        """`other` for the matrices where `better` is true, and self for the rest."""
         pairs = zip(self, other, strict=True)
         return _Thresholds(*(_choose(better, b, a) for a, b in pairs))
 
 
 class _Search(NamedTuple):
-    """Matrices (..., m, n), -inf where a share is known, and what they have to meet."""
+    """Matrices (..., m, n), -inf where a share is known, and their budgets."""
 
     curve: Curve
     limit: int
@@ -233,13 +237,16 @@ class _Search(NamedTuple):
         return _Thresholds(alpha, beta, u, off, size)
 
     def alternate(self, alpha: Any, heat: Any) -> _Thresholds:
-        """The columns at their budgets, then the rows."""
+        """The thresholds after the columns, and then the rows, meet their budgets."""
         z = (self.x - alpha[..., None]).swapaxes(-1, -2)
         _, beta, _ = self.hold(z, self.c, self.counts[1], heat)
         return self.rows(beta, heat)
 
     def newton(self, start: _Thresholds, heat: Any, done: Any) -> _Thresholds:
-        """A step of Newton's of a length at which the errors shrink, or the dual."""
+        """The thresholds after Newton's step, at a length that reduces errors or dual.
+
+        The dual counts where no length reduces the errors, as near a kink of the curve.
+        """
         xp, tau = namespace(heat), self.tau * heat
         step = Additive(_slopes(self.curve, start.u)).reduced(start.off)
         longest = xp.max(abs(step), axis=-1) / _STRIDE
@@ -262,12 +269,12 @@ class _Search(NamedTuple):
         return loop(_going, attempt, state)[0]
 
     def errors(self, at: _Thresholds) -> Any:
-        """The largest error of a column, as a share of its budget."""
+        """The largest error of a column relative to its budget."""
         xp = namespace(at.off)
         return xp.max(abs(at.off) / xp.where(self.c > 0, self.c, math.inf), axis=-1)
 
     def turn(self, *given: Any) -> tuple[Any, ...]:
-        """A round: the alternation alone would arrive."""
+        """A round: the alternation, which alone would converge, then Newton's step."""
         at, heat, count, done = given
         xp, last = namespace(heat), heat == 1
         new = self.newton(self.alternate(at.alpha, heat), heat, done)
@@ -288,7 +295,7 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
-    fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # NaN is no number there
+    fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
     fits = fits & (tau > 0) & (tau < math.inf)
     tau = xp.where(fits, tau, 1)
     x, k, c = _forced(x, k, c)
@@ -308,15 +315,16 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
 
 
 def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
-    """-inf and +inf for shares of 0 and 1 that budgets leave no choice for.
+    """The scores with -inf and +inf for forced shares, and the remaining budgets.
 
-    And what they leave of the budgets: NaN where that cannot be met.
+    A budget of 0 or of all entries forces the shares of its row or column to be 0 or 1.
+    Budgets that cannot be met become NaN.
     """
     xp = namespace(x)
     least = 8 * xp.finfo(x.dtype).eps * xp.sum(k, axis=-1)[..., None]
 
     def left(x: Any) -> tuple[Any, Any]:
-        """What is left of the budgets of rows and columns, and of their entries."""
+        """The rest of each budget, and the number of free entries minus that rest."""
         free, full = xp.isfinite(x), x == math.inf
         rests = k - xp.sum(full, axis=-1), c - xp.sum(full, axis=-2)
         return rests, (
@@ -342,25 +350,25 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
 
 
 def _least(x: Any) -> Any:
-    """Of each matrix."""
+    """The least entry of each matrix."""
     xp = namespace(x)
     return xp.min(xp.min(x, axis=-1), axis=-1)
 
 
 def _choose(condition: Any, yes: Any, no: Any) -> Any:
-    """Matrix by matrix."""
+    """where with one condition for each matrix."""
     wide = condition.reshape(condition.shape + (1,) * (yes.ndim - condition.ndim))
     return namespace(yes).where(wide, yes, no)
 
 
 def _slopes(curve: Curve, u: Any) -> Any:
-    """W, 0 for shares without a choice."""
+    """The slopes W; 0 for a forced share."""
     xp = namespace(u)
     return xp.where(xp.isfinite(u), curve.slope(_finite(u)), 0)
 
 
 def shares(curve: Curve, u: Any) -> Any:
-    """f(u)."""
+    """f(u), also at u = -inf and +inf; NaN stays NaN."""
     xp = namespace(u)
     ends = xp.where(u > 0, 1, xp.where(u < 0, 0, u))
     return xp.where(xp.isfinite(u), curve.value(_finite(u)), ends)
@@ -369,7 +377,7 @@ def shares(curve: Curve, u: Any) -> Any:
 def push(
     curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
 ) -> tuple[Any, Any]:
-    """The changes of the shares and of u."""
+    """The tangents of the shares and of u."""
     W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
     u, good = _finite(u), _good(u)
     G = dS - u * _matrix(dtau)
@@ -389,19 +397,19 @@ def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
 
 
 def _good(u: Any) -> Any:
-    """1, or NaN in a matrix that is NaN: its derivatives are too."""
+    """1, or NaN in a matrix that is NaN, so that its derivatives are NaN too."""
     xp = namespace(u)
     return xp.where(u == u, xp.ones_like(u), xp.detach(u))
 
 
 def _finite(u: Any) -> Any:
-    """u, 0 for shares without a choice."""
+    """u, with 0 for a forced share."""
     xp = namespace(u)
     return xp.where(xp.isfinite(u), u, 0)
 
 
 def _matrix(tau: Any) -> Any:
-    """A temperature a matrix, to divide it by."""
+    """The temperature in a shape that broadcasts over the matrices."""
     return tau[..., None, None] if tau.ndim else tau
 
 

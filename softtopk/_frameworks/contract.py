@@ -1,15 +1,15 @@
-"""What an adapter offers: all that the operators, the search and the losses ask for.
+"""The interface of an adapter: all that the operators, searches and losses call.
 
 An adapter is a class whose members are called without an instance.  Arrays have the
-batch first and the entries of a row along the last axis: ``(..., n)``, and one number a
-row is ``(...)``.  They may be traced (under jit, vmap, or a compiler), so that no
-operator asks for a value, a truth value or a length that depends on values; it asks
-`looks` first, and only then may it call ``bool`` or `to_numpy`.  Beside these members
-the operators use of an array: arithmetic, comparison, ``~ & |``, indexing by ``...``,
-``None`` and slices, ``ndim``, ``shape``, ``dtype``, ``dtype.itemsize``, ``reshape``,
-``swapaxes``, ``sum``, ``all`` and ``any``.
+batch first and the entries of a row along the last axis, ``(..., n)``; an array with
+one number for each row is ``(...)``.  Arrays may be traced (under jit, vmap or a
+compiler).  So an operator must not read a value, a truth value or a length that depends
+on values unless `looks` returns True; then it may call ``bool`` or `to_numpy`.  Besides
+these members the operators use of an array only arithmetic, comparison, ``~ & |``,
+indexing by ``...``, ``None`` and slices, ``ndim``, ``shape``, ``dtype``,
+``dtype.itemsize``, ``reshape``, ``swapaxes``, ``sum``, ``all`` and ``any``.
 
-A toy adapter in `tests/frameworks/test_contract.py` has these members alone.
+The toy adapter in `tests/frameworks/test_contract.py` has these members only.
 
 `softtopk._namespace` finds the adapter of an array for the curves and the search, which
 take no adapter as an argument: `register` it there.
@@ -27,14 +27,14 @@ OPTIONAL = (
     *("partition", "priced", "rows", "simplex", "stored", "subset", "traced", "wide"),
     "words",
 )
-"""Members that an adapter may leave out; `simplex` is asked for where `is_quick`."""
+"""Members that an adapter may leave out; `simplex` is called only if `is_quick`."""
 
 
 class Adapter(Protocol):
-    """One array library.  A member without a word of its own is that of NumPy."""
+    """One array library.  A member without a docstring is that of NumPy."""
 
     words: Any
-    """What its users call an argument, where that is another word than NumPy's."""
+    """The library's own names of arguments, where they differ from NumPy's."""
 
     # Functions of every entry, differentiable where NumPy's are smooth.
     arccos: Any
@@ -46,14 +46,14 @@ class Adapter(Protocol):
     cos: Any
     exp: Any
     expm1: Any
-    """Right near 0 when compiled, too."""
+    """Accurate near 0, also when compiled."""
     floor: Any
     hypot: Any
-    """Of numbers of which at most one is infinite."""
+    """At most one argument is infinite."""
     isfinite: Any
     log: Any
     log1p: Any
-    """Right near 0 when compiled, too."""
+    """Accurate near 0, also when compiled."""
     maximum: Any
     minimum: Any
     remainder: Any
@@ -76,7 +76,7 @@ class Adapter(Protocol):
 
     # Shapes and types.
     bool_: Any
-    """The type of truth values."""
+    """The type of booleans."""
     broadcast_shapes: Any
     broadcast_to: Any
     concat: Any
@@ -84,7 +84,7 @@ class Adapter(Protocol):
     finfo: Any
     full_like: Any
     linalg: Any
-    """With `solve`, which does not look at the matrix."""
+    """With `solve`, which does not test whether the matrix is singular."""
     matrix_transpose: Any
     moveaxis: Any
     ones_like: Any
@@ -95,7 +95,7 @@ class Adapter(Protocol):
         """Whole numbers in the type and on the device of `like`."""
 
     def eye(self, n: int, like: Any) -> Any:
-        """The identity, likewise."""
+        """The identity matrix in the type and on the device of `like`."""
 
     def places(self, n: int, like: Any) -> Any:
         """0, ..., n - 1 as integers on the device of `like`."""
@@ -110,15 +110,15 @@ class Adapter(Protocol):
         """An array of this library from one, or from what NumPy would take."""
 
     def astype(self, x: Any, dtype: Any) -> Any:
-        """The array in another type, itself if it has that type."""
+        """The array in another type; the array itself if it has that type."""
 
     def traced(self, values: Any, like: Any) -> Any:
-        """What NumPy would take as an array, where a compiler cannot follow NumPy."""
+        """An array of this library, where a compiler cannot trace NumPy's arrays."""
 
     def replicate(self, value: Any, like: Any, name: str = "") -> Any:
-        """A number a row as every device needs it that holds a part of `like`.
+        """Numbers for each row, on every device that holds a part of `like`.
 
-        An array that cannot be used there is an error, which names it.
+        An array that cannot be used there raises an error with its `name`.
         """
 
     def floating(self, x: Any, name: str) -> tuple[Any, Any]:
@@ -134,16 +134,16 @@ class Adapter(Protocol):
         """Whether an array holds floats."""
 
     def is_real(self, x: Any) -> bool:
-        """Whether an array holds integers or floats, and not truth values."""
+        """Whether an array holds integers or floats, and not booleans."""
 
     def to_numpy(self, x: Any) -> Any:
-        """The values, of an array that may be looked at."""
+        """The values of an array for which `looks` is True."""
 
     def looks(self, x: Any, check: bool | None) -> bool:
-        """Whether the values of x may be looked at.
+        """Whether the values of x may be read, in order to check them.
 
-        `check` is what the caller of an operator wants; None leaves it to the adapter,
-        and True is an error for an array that is traced.
+        `check` is the argument of the operator.  None leaves the choice to the adapter,
+        and True raises an error for an array that is traced.
         """
 
     def detach(self, x: Any) -> Any:
@@ -153,7 +153,7 @@ class Adapter(Protocol):
         """The k-th largest entry of each row; k is at least 1."""
 
     def ordered(self, x: Any, place: Any) -> Any:
-        """The same for one place a row, ``(...)`` integers."""
+        """The k-th largest entry of each row, for k in `place`, ``(...)`` integers."""
 
     def leading(self, x: Any, k: int) -> Any:
         """The places of the k largest entries of each row, the largest first.
@@ -165,18 +165,18 @@ class Adapter(Protocol):
         """The entries of each row at these places, ``(..., m)`` integers."""
 
     def accumulate(self, x: Any) -> Any:
-        """The sum of each entry of a row and those before it, of floats."""
+        """The cumulative sums of rows of floats."""
 
     def loop(
         self, going: Callable[..., Any], step: Callable[..., Any], state: Any
     ) -> Any:
-        """The state, nested tuples of arrays, after as many steps as `going` asks for.
+        """The state, nested tuples of arrays, after steps while `going` is true.
 
-        A step more than that leaves the state as it is.
+        The adapter may make more steps, which leave the state as it is.
         """
 
     def program(self, f: Callable[..., Any], *args: Any) -> Any:
-        """f of the adapter and these arrays, compiled as one where that is quicker."""
+        """f(adapter, *args), compiled as one program if that is quicker."""
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value ``(...)`` with the derivatives that it is given.
@@ -193,14 +193,14 @@ class Adapter(Protocol):
         """
 
     def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
-        """What `as_rows` is told of scores that `select` takes: `numbers` and `raw`.
+        """The arguments `numbers` and `raw` of `as_rows` for the scores of `select`.
 
-        It has the key "raw" where `select` takes scores of 16 bits as they are and
-        makes a row NaN that is out of range.
+        The key "raw" is present if `select` takes scores of 16 bits without conversion
+        and makes the results of a row out of range NaN.
         """
 
     def wide(self, x: Any) -> Any:
-        """An array of the type in which raw scores x are calculated with."""
+        """An array of the type in which `select` computes with raw scores x."""
 
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.
@@ -268,9 +268,10 @@ class Adapter(Protocol):
         """The sums ``(..., M)`` over the entries of the arrays that `term` returns."""
 
     def constant(self, f: Callable[..., Any], *args: Any) -> Any:
-        """`program` of a search: one number a row, without a derivative.
+        """`program` for a search, whose result has no derivative.
 
-        The arrays are rows and numbers a row of the same batch.
+        The result is one number for each row.  The arrays are rows, and numbers for
+        each row, of the same batch.
         """
 
     def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
@@ -283,10 +284,10 @@ class Adapter(Protocol):
         """The shares of entmax where `is_quick`."""
 
     def stored(self, value: Any) -> Any:
-        """The value, which a compiler stores: it is not calculated at each use."""
+        """The value, which a compiler must materialise, not recompute at each use."""
 
     def after(self, value: Any, total: Any) -> Any:
         """The value, calculated after the total: keeps a compiler from fusing both."""
 
     def either(self, x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) where no entry is -inf, or masked(x), a slower way."""
+        """plain(x, top, least) if no entry is -inf, else masked(x), which is slower."""

@@ -67,7 +67,7 @@ class Spent(NamedTuple):
 
 
 def check_per(per: str) -> None:
-    """An error unless `per` is a word that is known."""
+    """Raise an error unless `per` is "entry" or "cost"."""
     if per not in ("entry", "cost"):
         raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
 
@@ -83,9 +83,10 @@ def checked(
     look: bool | None,
     empty: str = "raise",
 ) -> tuple[Any, Any]:
-    """The arguments as rows, and the costs as ``(..., n)``: 1 for what takes no part.
+    """The arguments as rows, and the costs as ``(..., n)``.
 
-    The budget is the sum of `whole` and `part`, which are both floats.
+    The cost of an entry that takes no part is 1.  The budget is the sum of `whole` and
+    `part`, which are both floats.
     """
     if hasattr(xp, "priced"):
         given = temperature, axis, where
@@ -108,14 +109,15 @@ def checked(
 
 
 def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
-    """The budget as two floats of the type of x, the first of them a constant.
+    """The budget as a sum of two floats in the type of x; the first is a constant.
 
-    A float32 does not hold the budget that a double says; where costs cancel most of
-    it, what is left shows.
+    A budget given in float64 is not a float32.  If most of it is spent on entries of
+    share 1, the rounding error would be visible in what is left, so both parts are
+    kept.
     """
     k = xp.traced(k, x) if hasattr(xp, "traced") else k
-    if type(k) in (int, float):  # what a compiler can follow
-        if type(k) is int and abs(k) > 2**1000:  # beyond the floats
+    if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
+        if type(k) is int and abs(k) > 2**1000:  # float() would overflow
             k = math.inf if k > 0 else -math.inf
         whole = k = float(k)
         if x.dtype.itemsize < 8 and abs(k) < 2.0**100:
@@ -134,7 +136,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _two_floats(xp: Any, k: Any, fixed: Any, x: Any) -> tuple[Any, Any]:
-    """k as a constant that the type of x holds, and the rest."""
+    """k as a constant in the type of x, and the remainder."""
     whole = fixed
     if x.dtype.itemsize < k.dtype.itemsize == 8:
         near = abs(fixed) < 2.0**100
@@ -144,7 +146,7 @@ def _two_floats(xp: Any, k: Any, fixed: Any, x: Any) -> tuple[Any, Any]:
 
 
 def verify(xp: Adapter, rows: Rows, c: Any) -> None:
-    """Raise as on NumPy for values out of range."""
+    """Raise the errors of the operators on NumPy for values out of range."""
     x, tau = rows.x, xp.detach(rows.tau)
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
     if 0 in x.shape:
@@ -181,10 +183,11 @@ def check(x: Any, c: Any, k: Any, eps: float, name: str) -> Any:
 
 
 def _fits(xp: Any, on: Any, whole: Any, part: Any, c: Any) -> tuple[Any, Any, Any]:
-    """Which rows have costs and a budget in range, the costs, and what is left over.
+    """Whether costs and budget of a row are in range, the costs, and K - sum c.
 
-    Costs are 0 where an entry takes no part, and 1 in rows out of range.  The sum of
-    the costs that a caller makes is rounded: more than the costs by so little is all.
+    The returned costs are 0 where an entry takes no part, and 1 in rows out of range.
+    A caller who wants all entries passes the rounded sum of the costs as the budget, so
+    a budget that exceeds the exact sum by no more than rounding is in range.
     """
     priced = (c > 0) & (c < math.inf)
     fits = xp.all(priced | ~on, axis=-1)
@@ -201,8 +204,9 @@ def solved(
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets of rows with costs.
 
-    Nothing to select is the offset +inf, everything -inf.  A row out of range is NaN,
-    and so is one whose threshold, or a distance to it, overflows.
+    The offset is +inf if the budget is 0 and -inf if all entries are selected.  The
+    results of a row out of range are NaN, as are those of a row whose threshold, or a
+    distance to it, overflows.
     """
     xp, on = namespace(x), x > -math.inf
     fits, c, left = _fits(xp, on, whole, part, c)
@@ -253,7 +257,7 @@ def slopes(call: Call, point: tuple[Any, ...]) -> Spent:
     total = xp.sum(c * s * w, axis=-1)
     steep = total > xp.finfo(total.dtype).tiny
     inverse = xp.where(steep, 1 / xp.where(steep, total, 1), 0)
-    good = xp.where(t == t, 1, _fixed(xp, t))[..., None]  # a NaN in a row that is NaN
+    good = xp.where(t == t, 1, _fixed(xp, t))[..., None]  # 1, or NaN in a NaN row
     by_x, by_k, lam = c * e * good, s * e * good, (a + tau * offset)[..., None] + 0 * x
     if root.ends(curve):
         by_x, lam = _of_middle(curve, row, (a, offset, on), by_x, lam)
@@ -263,10 +267,11 @@ def slopes(call: Call, point: tuple[Any, ...]) -> Spent:
 def _of_middle(
     curve: Curve, row: costs.Row, at: tuple[Any, Any, Any], by_x: Any, lam: Any
 ) -> tuple[Any, Any]:
-    """`by_x` and `lam` where all shares are 0 or 1 at an interval of thresholds.
+    """`by_x` and `lam`, corrected where the thresholds are an interval.
 
-    Its middle is half the way from the end that the first of the entries above sets to
-    that of the first of the others.
+    All shares are 0 or 1 there, and the threshold is the interval's middle.  The entry
+    above that sets the upper end and the other entry that sets the lower end have the
+    derivative 1/2 each, divided evenly among ties.
     """
     xp, (a, t, on) = namespace(by_x), at
     up, down, above = costs.interval(curve, row, a, t)
@@ -286,7 +291,7 @@ def _of_middle(
 def push(
     call: Call, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
-    """The changes of the shares and of t; `at` holds x, c, a, t and tau."""
+    """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
     xp, found, tau = namespace(at[0]), slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
@@ -326,11 +331,12 @@ def pull(
 
 
 def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
-    """Dantzig's solution: whole shares in the order of x / c until the budget is spent.
+    """Dantzig's solution: shares of 1 in the order of x / c until the budget is spent.
 
-    Costs are summed exactly in that order, so that it is clear which entry the budget
-    ends in.  Densities that round to the same float are tied.  The scores say the order
-    alone: the shares have derivatives by the budget and the costs.
+    The costs are summed exactly in that order, so that rounding cannot change the entry
+    at which the budget ends.  Densities x / c that round to the same float are tied.
+    The scores determine only the order, so the shares have derivatives by the budget
+    and the costs but none by the scores.
     """
     x, n, (whole, part) = xp.detach(rows.x), rows.x.shape[-1], (rows.whole, rows.part)
     on = x > -math.inf
@@ -365,5 +371,5 @@ def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
 
 
 def _fixed(xp: Any, value: Any) -> Any:
-    """The value, constant under differentiation where the library has any."""
+    """The value as a constant, in a library that has derivatives."""
     return xp.detach(value) if hasattr(xp, "detach") else value

@@ -87,7 +87,7 @@ def _value(xp: Adapter, y: Any, s: Any, b: Any) -> tuple[Any, Any]:
     t = xp.where(on, t, 0)
     log = t * _h(xp, b * t)
     p = xp.where(on, xp.exp(log), 0)
-    # A row that is out of range is NaN as a whole.
+    # All shares of a row out of range are NaN.
     p = xp.where(y == y, p, math.nan)
     return p, xp.where(on, xp.exp((1 - b) * log), 0)
 

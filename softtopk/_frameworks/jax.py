@@ -17,29 +17,30 @@ from . import selection, subset
 from .contract import Adapter
 from .rows import verify
 
-# Before 0.10, JAX fails to transpose a loop whose body is calculated again.
+# Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
 _MANY = 1 << 14
-"""Entries from which on it pays to look whether any is -inf."""
+"""Arrays of at least this many entries are worth a pass that checks for -inf."""
 
 _LONG = 1 << 21
-"""Entries from which on one sum waits for the other."""
+"""In arrays of at least this many entries, each sum waits for the one before."""
 
 
 def _at_least(size: Any, bound: int) -> bool:
-    """Whether a size is known and not below a bound.
+    """Whether a size is known and at least `bound`.
 
-    That of a symbolic shape is not known.  Both answers give the same values, up to
-    rounding; they differ in time.
+    The size of a symbolic shape is not known.  The answer affects only the time that a
+    program takes, and its results only up to rounding.
     """
     return isinstance(size, int) and size >= bound
 
 
 @jax.custom_jvp
 def _log1p(x: Any) -> Any:
-    """log(1 + x) by W. Kahan: XLA's own is up to 128 units in the last place off.
+    """log(1 + x) by Kahan's formula, because XLA's log1p has errors of up to 128 ulp.
 
-    XLA would make x of (1 + x) - 1, but not of its absolute value.
+    XLA would simplify (1 + x) - 1 to x and so remove the correction.  It does not
+    simplify |1 + x| - 1.
     """
     w = 1 + x
     inner = (w != 1) & (w > 0) & (w < jnp.inf)
@@ -68,7 +69,7 @@ class _Jax:
 
     @staticmethod
     def where(condition: Any, yes: Any, no: Any) -> Any:
-        """jnp.where, which adds a function to the program for each pair of types."""
+        """Select without jnp.where, which adds a function for each pair of types."""
         dtype = jnp.result_type(yes, no)
         shape = jnp.broadcast_shapes(*map(jnp.shape, (condition, yes, no)))
         full = (
@@ -81,13 +82,13 @@ class _Jax:
 
     @staticmethod
     def clip(x: Any, least: Any = None, most: Any = None) -> Any:
-        """jnp.clip, likewise without a function of its own."""
+        """clip without jnp.clip, for the same reason."""
         x = x if least is None else jnp.maximum(x, least)
         return x if most is None else jnp.minimum(x, most)
 
     @staticmethod
     def hypot(a: Any, b: Any) -> Any:
-        """In a third of the operations of jnp.hypot, which allows for infinities."""
+        """hypot in a third of jnp.hypot's operations, at most one argument infinite."""
         a, b = abs(a), abs(b)
         most = jnp.maximum(a, b)
         ratio = jnp.minimum(a, b) / _Jax.where(most > 0, most, 1)
@@ -99,11 +100,12 @@ class _Jax:
 
     @staticmethod
     def after(value: Any, total: Any) -> Any:
-        """The value, by an operation on the total that XLA cannot leave out.
+        """The value, after an operation with the total that XLA cannot remove.
 
-        XLA stores what it sums, of all sums that can begin.  To read a long row again
-        for each takes a half to a quarter of the memory and, for 64 rows of 50 000, a
-        third to two thirds of the time; for 4096 of 128 up to 1.3 times as much.
+        XLA materialises the terms of all sums that do not depend on one another.  If
+        each sum depends on the one before, a long row is read again for each instead.
+        This takes a quarter to a half of the memory.  For 64 rows of 50 000 it takes a
+        third to two thirds of the time, for 4096 rows of 128 up to 1.3 times as long.
         """
         if not _at_least(value.size, _LONG):
             return value
@@ -112,10 +114,10 @@ class _Jax:
 
     @staticmethod
     def either(x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) or masked(x), of which XLA runs the one that it needs.
+        """plain(x, top, least) or masked(x); XLA runs only the one that is needed.
 
-        XLA stores what a mask leaves before it sums it: to look first halves the time
-        of a long row's first sums.
+        XLA materialises the masked row before it sums it.  Checking first whether a
+        mask is needed halves the time of a long row's first sums.
         """
         like = jax.eval_shape(masked, x)
 
@@ -221,7 +223,7 @@ class _Jax:
 
     @staticmethod
     def leading(x: Any, k: int) -> Any:
-        return jax.lax.top_k(jnp.where(x == 0, 0, x), k)[1]  # where -0 is below 0
+        return jax.lax.top_k(jnp.where(x == 0, 0, x), k)[1]  # top_k orders -0 below 0
 
     @staticmethod
     def take(x: Any, index: Any) -> Any:
@@ -248,7 +250,7 @@ class _Jax:
 
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether `select` takes numbers for budget and temperature."""
+        """Whether `select` takes Python numbers as k and tau: on JAX it never does."""
         return False
 
     @staticmethod
@@ -260,7 +262,7 @@ class _Jax:
 
     @staticmethod
     def program(f: Any, *args: Any) -> Any:
-        """f of this namespace and the arguments, compiled as one."""
+        """f of this namespace and the arguments, compiled as one program."""
         return _program(f, *args)
 
     @staticmethod
@@ -284,9 +286,11 @@ class _Jax:
 
     @staticmethod
     def over_points(term: Any, entries: Any, numbers: Any) -> Any:
-        """A loop: of several sums XLA would store what they have in common.
+        """The sums in a loop over the points.
 
-        So that no derivative stores them either, it calculates the terms again.
+        Without the loop, XLA would materialise what the sums have in common for all
+        points at once.  The body is rematerialised in the backward pass, so that the
+        derivative does not store it either.
         """
 
         if not _LOOPS:
@@ -362,7 +366,7 @@ def _spread(term: Any, entries: Any, numbers: Any) -> Any:
 
 
 def _columns(numbers: Any) -> Any:
-    """Numbers of a point ``(..., M)``, point by point."""
+    """Numbers ``(..., M)`` with the points moved to the first axis, ``(M, ..., 1)``."""
     return [jnp.moveaxis(v, -1, 0)[..., None] for v in numbers]
 
 
@@ -431,7 +435,7 @@ def _attach_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
     for name, slope in slopes.items():
         move = slope * tangents[1][name]
         change = change + (move.sum(-1) if name == "x" else move)
-    return _attach(*primals), change  # the value has its rule in outer derivatives too
+    return _attach(*primals), change  # `_attach` again, for derivatives of this one
 
 
 ADAPTER = cast(Adapter, _Jax)  # a class, whose members the tests compare

@@ -380,7 +380,7 @@ def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
     p, alpha = order_shares(xp, y, b), 1 + b
 
     def gain(x: Any) -> tuple[Any, Any]:
-        """What the target lacks to the shares in entropy, and its derivative by b."""
+        """The target's generalised entropy minus that of x, and its derivative by b."""
         pairs = zip(entropy(xp, goal, b), entropy(xp, x, b), strict=True)
         value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
         return value / alpha, (slope - value / alpha) / alpha
@@ -393,12 +393,12 @@ def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
 
 
 def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> Any:
-    """The sum of the gaps of each row, whose values have been looked at."""
+    """The loss of each row: the sum over its entries of the curve's gap to the goal."""
     p, _, t, u, near = _solved(xp, curve, rows)
     free, v = xp.isfinite(t), xp.where(near, u, 0)
-    gap = xp.clip(curve.gap(v, goal), 0, None)  # what is below 0 is rounding
+    gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
     gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
-    # With nothing or everything to select there is nothing to lose.
+    # With k = 0 or k = n, shares and target are the same and the loss is 0.
     total = xp.where(free, xp.sum(gap, axis=-1), xp.where(t != t, t, 0))
 
     def rest() -> Any:
@@ -454,13 +454,13 @@ def stop_gradient_loss(
 
 
 class _End(NamedTuple):
-    """What becomes of the losses of the rows.
+    """How the losses of the rows are reduced.
 
     Attributes
     ----------
     reduction : "none", "mean" or "sum"
     keep : (...) array of bool, or None
-        Rows that count, None if all do.
+        The rows that are not ignored; None if no row is.
     """
 
     reduction: str = "none"
@@ -473,7 +473,7 @@ _EVERY = _End()
 def _loss(
     xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
 ) -> Any:
-    """One number a row, not -0, with the slopes that it is given, or one for all."""
+    """The losses with the given slopes attached, reduced as `end` says; never -0."""
     value, keep = value + 0.0, end.keep
     if keep is not None:
         value = xp.where(keep, value, 0)
@@ -489,7 +489,7 @@ def _loss(
 
 
 def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]:
-    """The slope where a row counts."""
+    """The slope, with 0 for the rows that are ignored."""
 
     def kept() -> Any:
         found = slope()
@@ -500,9 +500,9 @@ def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]
 
 
 def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
-    """p, a, t, the distances u without a derivative, and which of these are finite.
+    """p, a, t, the distances u as constants, and whether each u is finite.
 
-    Those of entries that take no part are -inf.
+    The u of an entry that takes no part is -inf.
     """
     p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, False)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
@@ -517,8 +517,9 @@ def _log_loss(
 ) -> Any:
     """-log of the target's share of the (weighted) exponentials of z / tau.
 
-    It is what the target lacks to the largest score plus log(1 + r), r what the others
-    weigh beside that one: both are at least 0.
+    It is the largest score minus the target's, in temperatures, plus log(1 + r), where
+    r is the sum of the other exponentials divided by the largest.  Both terms are at
+    least 0, so that they do not cancel.
     """
     u = logits(xp, z, tau)
     e = xp.exp(u) if weight is None else weight * xp.exp(u)
@@ -553,9 +554,9 @@ def _target(
     shares: bool = True,
     total: Any = None,
 ) -> tuple[Any, _End]:
-    """The target as shares (..., n) that sum to a budget, by default to that of x.
+    """The target as shares (..., n) with the sum `total`, by default the budget of x.
 
-    The shares of a row that does not count are 0.
+    The shares of an ignored row are 0.
     """
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(

@@ -25,10 +25,10 @@ from .balance import on_matrix
 
 
 class NumPy:
-    """What the operators ask of an array library, where NumPy takes their bodies.
+    """The members of the contract that the operators call on NumPy.
 
-    It lacks what the search over sums, the maps to the simplex and GradTopK ask for:
-    these have quicker ways on NumPy.
+    It lacks those for the search over sums, the maps to the simplex and GradTopK, which
+    have quicker implementations for NumPy.
     """
 
     exp, floor, isfinite, log1p = np.exp, np.floor, np.isfinite, np.log1p
@@ -63,13 +63,13 @@ class NumPy:
 
     @staticmethod
     def clip(x: Any, least: Any, most: Any) -> Any:
-        """NumPy's own takes three times as long for a short row."""
+        """clip without np.clip, which takes three times as long for a short row."""
         x = x if least is None else np.maximum(x, least)
         return x if most is None else np.minimum(x, most)
 
     @staticmethod
     def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-        """A copy, in a fraction of the time that NumPy takes for a view."""
+        """A copy, which takes a fraction of the time of np.broadcast_to's view."""
         if x.ndim > len(shape):
             raise ValueError("more axes than the shape has")
         out = np.empty(shape, x.dtype)
@@ -143,7 +143,7 @@ class NumPy:
 
 
 ONE = np.int64(1)
-"""The budget of a distribution, which has a search of its own."""
+"""The budget 1 of a distribution (entmax), which has a search of its own."""
 
 
 class Rows(NamedTuple):
@@ -211,7 +211,7 @@ class Rows(NamedTuple):
         return self.given.reduce(value.astype(self.given.x.dtype, copy=False))
 
     def total(self, xp: Any, value: Array, count: Any) -> Any:
-        """The sum of numbers a row over a count, which the call keeps."""
+        """The sum over the rows divided by a count, which the call keeps."""
         xp.count = float(count)
         return (value.sum() / (count * self.scale)).astype(self.given.x.dtype)
 
@@ -225,13 +225,13 @@ class Point(NamedTuple):
     tau: float
 
     def slopes(self) -> tuple[Array, Array]:
-        """w = f' at every entry, and its share w / W of the row's sum.
+        """The slopes w = f' of every entry, and s = w / W, with W the sum of a row.
 
-        Where the slopes underflow the shares come from their logarithms; where all of
-        them vanish the shares are 0.
+        Where the slopes underflow, s is computed from their logarithms.  If all slopes
+        of a row are 0, so is s.
         """
         x, (_, anchor, offset) = self.rows.x, self.found
-        # The anchor is a score or a midpoint: nothing is rounded.
+        # The anchor is a score or a midpoint, so this conversion does not round it.
         u = distances(x, anchor[:, None].astype(x.dtype), self.tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
@@ -267,9 +267,10 @@ class Point(NamedTuple):
         return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
 
     def _of_middle(self, shares: Array) -> Array:
-        """The shares; where all are 0, the derivative of the middle of the thresholds.
+        """The derivative of the threshold by the scores, from the normalised slopes.
 
-        The middle lies between the smallest score above and the largest score below.
+        If all of these are 0, the threshold is the middle between the smallest score
+        above it and the largest below, and the result is that middle's derivative.
         """
         flat = np.isfinite(self.found.offset) & ~shares.any(axis=-1)
         if flat.any():
@@ -294,7 +295,7 @@ class SpentPoint(NamedTuple):
     cost_shape: tuple[int, ...]
 
     def _push(self, dx: Any, dc: Any) -> Array:
-        """The changes of the shares."""
+        """The tangent of the shares."""
         none = 0 * self.at[2]  # of the budgets
         with np.errstate(all="ignore"):
             moved = costs.push(self.call, self.at, dx, none, dc, np.float64(0))
@@ -445,14 +446,15 @@ class Call(NumPy):
         found = solve(curve, rows, self.tau)
         self.point = self.solved = Point(curve, rows, found, self.tau)
         p, batch = found.p.reshape(x.shape), x.shape[:-1]
-        if p.ndim == 3:  # shares grow with the budget; their rounding may not
+        if p.ndim == 3:  # shares must grow with the budget; rounding may prevent it
             p = self.nested = np.maximum.accumulate(p, axis=1)
         return p, found.anchor.reshape(batch), found.offset.reshape(batch)
 
     def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, ...]:
-        """The same with the budget 1, of entmax at temperature 1: counted from the top.
+        """The same for the budget 1 and entmax at temperature 1.
 
-        The offset is minus the distance at which the curve is the largest share.
+        The anchor is the largest score.  The offset is -f^-1(m), with m the largest
+        share.
         """
         top = x.max(axis=-1)
         if curve is EXP:
@@ -479,12 +481,12 @@ class Call(NumPy):
         return partition(given, self.tau)
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
-        """The value; its slopes are kept."""
+        """The value; the slopes `by` are kept for `derivative`."""
         self._by = by
         return value
 
     def derivative(self, value: Any) -> Linearization:
-        """The derivative of an operator that attached slopes to its result."""
+        """The derivative of an operator, from the slopes it attached to its result."""
         by = self._by
         with np.errstate(all="ignore"):
             slope = by["x"][1]().astype(self.given.x.dtype, copy=False)

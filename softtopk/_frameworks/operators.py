@@ -159,7 +159,7 @@ def top_k_st(
         Exactly `top_k`, of the shape of `x`.
     """
     given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
-    again = check if ties != "share" else False  # "first" asks more of k
+    again = check if ties != "share" else False  # "first" needs a whole k
     hard = top_k(xp, x, k, check=again, ties=ties, **given)
     p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
     return xp.detach(hard) + (p - xp.detach(p))
@@ -263,7 +263,7 @@ def top_k_indices(
     fits = xp.all((x < math.inf) & (x == x), axis=-1)
     count = xp.where(fits, count, 0)[..., None]
     index = xp.leading(x, min(k, n))
-    if k > n:  # in no row are there so many entries, and nobody looked
+    if k > n:  # more than any row has, which was not checked: fill up with n
         rest = xp.broadcast_to(xp.places(k - n, x), (*x.shape[:-1], k - n))
         index = xp.concat([index, rest], axis=-1)
     index = xp.where(xp.places(k, x) < count, index, n)
@@ -506,7 +506,7 @@ def hard(xp: Adapter, rows: Rows, k: Any, share_ties: bool = True) -> Any:
     given = budget(x, rows.whole, rows.part)
     fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    number = type(k) in (int, float)  # what a compiler can follow
+    number = type(k) in (int, float)  # without NumPy, a compiler can trace it
     if number or not (
         xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list | tuple)
     ):

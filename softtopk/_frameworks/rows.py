@@ -32,9 +32,9 @@ class Rows(NamedTuple):
     Attributes
     ----------
     x : (..., n) array
-        In the type that is calculated with; -inf where an entry takes no part.
+        In the type used for computing; -inf where an entry takes no part.
     whole, part : (...) arrays
-        The budget k, as an integer and what k exceeds it by.
+        The budget k as an integer and the remainder, k = whole + part.
     tau : () or (...) array
         The temperature.
     axes, sizes : tuples of int
@@ -88,11 +88,11 @@ class Rows(NamedTuple):
         return xp.astype(p, self.dtype)
 
     def reduce(self, xp: Adapter, value: Any) -> Any:
-        """Numbers a row, which have the shape already, in the type of the results."""
+        """Numbers for each row in the type of the results; their shape is right."""
         return xp.astype(value, self.dtype)
 
     def total(self, xp: Adapter, value: Any, count: Any) -> Any:
-        """The sum of numbers a row over a count, in the type of the results."""
+        """The sum over the rows divided by a count, in the type of the results."""
         return xp.astype(xp.sum(value, axis=None) / count, self.dtype)
 
 
@@ -195,20 +195,21 @@ def scores(xp: Adapter, x: Any, name: str) -> Any:
 
 
 def word_for(xp: Adapter, name: str) -> str:
-    """What the users of a library call an argument."""
+    """The library's own name of an argument, for error messages."""
     words: dict[str, str] = getattr(xp, "words", {})
     return words.get(name, name)
 
 
 def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
-    """The budget as an integer and the rest, each with a value a row or one.
+    """The budget as an integer and the remainder, each one number or one for each row.
 
-    The derivative by k goes through the rest: rounding down has none.  A budget that no
-    row has is -1 and a rest with the same sum, which may be infinite or NaN.
+    Rounding down has no derivative, so the derivative by k is that by the remainder.  A
+    budget out of range becomes -1 plus a remainder with the same sum, which may be
+    infinite or NaN.
     """
     k = _traced(xp, k, x)
-    if type(k) in (int, float):  # what a compiler can follow
-        if type(k) is int and abs(k) > 2**1000:  # beyond the floats
+    if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
+        if type(k) is int and abs(k) > 2**1000:  # float() would overflow
             k = math.inf if k > 0 else -math.inf
         floor = math.floor(k) if abs(k) < 2**31 else -1
         return xp.integers(floor, x), xp.numbers(k - floor, x)
@@ -232,7 +233,7 @@ def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
 
 
 def _traced(xp: Adapter, values: Any, x: Any) -> Any:
-    """The values, as an array where a compiler follows, which knows no NumPy."""
+    """The values, as an array of the library if a compiler traces the call."""
     return xp.traced(values, x) if hasattr(xp, "traced") else values
 
 
@@ -278,16 +279,16 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
 
 
 def nan_unless(xp: Adapter, fits: Any, x: Any) -> Any:
-    """The rows that fit; the others NaN, with a derivative that is NaN.
+    """The rows where `fits` is true; the others are NaN and have NaN as derivative.
 
-    A product has both, in forward and in reverse mode: the derivative of a choice by
-    the entries that are not chosen would be 0.
+    A product with NaN gives both, in forward and in reverse mode.  With `where`, the
+    derivative by the entries that are not chosen would be 0.
     """
     return x * xp.where(fits, xp.ones_like(x[..., 0]), math.nan)[..., None]
 
 
 def spoiled(xp: Adapter, rows: Rows) -> Rows:
-    """Rows that need no budget, NaN where the scores or the temperature do not fit."""
+    """Rows without a budget, NaN if the scores or the temperature are out of range."""
     fits = xp.all(rows.x < math.inf, axis=-1) & (xp.max(rows.x, axis=-1) > -math.inf)
     fits = fits & (rows.tau > 0) & (rows.tau < math.inf)
     return rows._replace(x=nan_unless(xp, fits, rows.x))
@@ -312,7 +313,7 @@ def verify(
     if 0 in x.shape:
         return False
     top, least = xp.max(x), xp.min(x)
-    # Not from the extremes: XLA's of a long row leave NaN out.
+    # Not from the extremes, because XLA's reductions of a long row ignore NaN.
     fits = bool(xp.all(x < math.inf, axis=None))
     fits = fits and bool(((tau > 0) & (tau < math.inf)).all())
     inner = True
@@ -329,12 +330,12 @@ def verify(
 
 
 def _numbers(xp: Adapter, k: Budget) -> Any:
-    """A budget as floats; its parts hold what an integer cannot."""
+    """A budget as float64 numbers, whole + part."""
     return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
 
 
 def _raise(x: Any, tau: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
-    """The error that the core raises for these values, of which one is out of range."""
+    """Raise the core's error for these values, one of which is out of range."""
     for value in np.ravel(tau):
         check_temperature(value)
     count = count_finite(x.reshape(-1, x.shape[-1]), name)

@@ -7,12 +7,13 @@ their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
           dp_i=w_i\Bigl(\frac{dx_i-d_i\,d\tau}\tau-\sum_js_j\frac{dx_j-d_j\,d\tau}\tau
           \Bigr)+s_i\,dk.
 
-The anchor a is a constant: :math:`\lambda=a+\tau t`.  The shares s come from the
-logarithms of the slopes, so that they exist where all slopes underflow.  Where all are
-0 the shares do not move, and the threshold is the middle of an interval, which half
-follows the last score above it and half the first below.  `push` and
-`pull` are written in x, t and tau, so that their own derivatives are right too: the
-rule for t is applied again.  Derived in *selection/derivatives*.
+Here :math:`\lambda=a+\tau t`, and the anchor a is a constant.  The normalised slopes s
+are computed from the logarithms of the slopes, so that they exist even if all slopes
+underflow.  If all slopes are 0, the derivative of the shares is 0.  The threshold is
+then the middle of an interval, and its derivative is 1/2 by the last score above it and
+1/2 by the first score below.  `push` and `pull` are functions of x, t and tau, and t
+has a derivative by the same rule, so they can be differentiated again.  Derived in
+*selection/derivatives*.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from .._solve.start import Moments, measured
 from ..curves import CLIP, Curve, Entmax
 
 _SHORT, _FEW = 512, 1 << 13
-"""Rows up to the first length are sorted for entmax: it pays for few entries in all."""
+"""Entmax sorts rows up to the first length if all rows together have few entries."""
 
 
 def budget(x: Any, whole: Any, part: Any) -> Budget:
@@ -58,10 +59,11 @@ def selected(
 def solved(
     curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, plain: bool = False
 ) -> tuple[Any, Any, Any]:
-    """`selected` of rows with these moments.
+    """`selected` for rows with these moments.
 
-    Nothing to select is the offset +inf, everything -inf.  A row out of range is NaN,
-    and so is one with a score whose distance to the threshold overflows.
+    The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
+    are NaN, as are those of a row with a score whose distance to the threshold
+    overflows.
     """
     if plain:
         a, t = root.solve(curve, x, k, tau, row)
@@ -99,9 +101,10 @@ def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
 def on_numpy(
     curve: Curve, x: Any, whole: Any, part: Any, tau: float
 ) -> tuple[tuple[Any, Any, Any], bool]:
-    """`solved` by what is quick on NumPy, and whether the rows are plain.
+    """`solved` by the solver for NumPy, and whether the rows are plain.
 
-    The budget is one for all or has one a row.  Raises as the core does.
+    The budget is one number, or one for each row.  Arguments out of range raise the
+    errors of the core.
     """
     batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
     n, k = count_finite(flat, "x"), np.empty(batch)
@@ -119,7 +122,7 @@ def on_numpy(
 
 
 def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
-    """The shares of entmax by what is quick on NumPy."""
+    """The shares of entmax by the solver for NumPy."""
     b, n = curve.b, x.shape[-1]
     if n <= _SHORT and b in (0.5, 1):
         if x.size > _FEW:
@@ -135,10 +138,10 @@ def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
 
 
 def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
-    """The product of g and the derivative of entmax, which is symmetric, at shares p.
+    """The product of g with the Jacobian of entmax, which is symmetric, at shares p.
 
-    The slopes are a power of the shares.  Unless this derivative is the last that is
-    asked for, they are constant where a share is 0.
+    The slopes are p^(1 - b).  If this result may be differentiated again (not `last`),
+    they are written so that their own derivative is 0, not NaN, where a share is 0.
     """
     b, tau = power
     if b == 1:
@@ -154,7 +157,7 @@ def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
 
 
 class View(NamedTuple):
-    """Where the entries of a row stand.
+    """The distances of the entries of a row from its anchor and threshold.
 
     Attributes
     ----------
@@ -169,14 +172,14 @@ class View(NamedTuple):
     u: Any
 
     def only(self, values: Any, other: Any = 0) -> Any:
-        """The values where they count."""
+        """The values where an entry is `on`, and `other` elsewhere."""
         if self.on is True:
             return values
         return namespace(values).where(self.on, values, other)
 
 
 def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
-    """The distances of a solved row, without a number that is not finite."""
+    """The distances of a solved row, with 0 in the place of all that is not finite."""
     tau = tau[..., None] if tau.ndim else tau
     if plain:
         d = (x - a[..., None]) / tau
@@ -189,7 +192,7 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
 
 
 class Slopes(NamedTuple):
-    """w, their shares of the sum, 1 / W (0 where W vanishes), and the view."""
+    """The slopes w, s = w / W, 1 / W (0 where W vanishes), and the view."""
 
     w: Any
     s: Any
@@ -197,9 +200,11 @@ class Slopes(NamedTuple):
     at: View
 
     def of_threshold(self, curve: Curve) -> Any:
-        """The derivative of the threshold by the scores, of a curve that has ends.
+        """The derivative of the threshold by the scores, for a curve with two ends.
 
-        Where all shares are 0 or 1, that of the middle between the two next scores.
+        If all shares are 0 or 1, the threshold is the middle between the last score
+        above it and the first below.  Each then has the derivative 1/2, divided evenly
+        among equal scores.
         """
         xp, u = namespace(self.s), self.at.u
         above, next_to = u > curve.centre, []
@@ -234,7 +239,7 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
 def push(
     curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
-    """The changes of the shares and of t; `at` holds x, a, t and tau."""
+    """The tangents of the shares and of t; `at` holds x, a, t and tau."""
     xp, found, tau = namespace(at[0]), slopes(curve, at, plain), at[3]
     w, s, inverse, (_, d, _) = found
     if tau.ndim:
@@ -270,9 +275,10 @@ def pull(
 def pull_on_numpy(
     curve: Curve, by_tau: bool, x: Any, a: Any, t: Any, tau: Any, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any] | None:
-    """`pull` of a named curve at one temperature, in fewer operations.
+    """`pull` for a named curve and a single temperature, in fewer operations.
 
-    None if a row needs the logarithms of its slopes, or the middle of its thresholds.
+    The result is None if a row needs the logarithms of its slopes, or the derivative of
+    the middle of an interval of thresholds.
     """
     a, t, tau = a[..., None], t[..., None], float(tau)
     with np.errstate(all="ignore"):

@@ -159,7 +159,7 @@ def log_softmax(
     u, total = _log_total(xp, rows)
     out = u == -math.inf
     value = xp.where(out, 0, u) - total[..., None]
-    # A row without a finite entry is NaN as a whole.
+    # If a row has no finite entry, all of its results are NaN.
     rest = xp.where((total == total)[..., None], -math.inf, math.nan)
     return rows.expand(xp, xp.where(out, rest, value))
 
@@ -289,7 +289,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
             return rows.expand(xp, xp.simplex(rows.x, entmax, rows.tau))
     curve = CLIP if entmax.b == 1 else entmax
     how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
-    if "raw" in how:  # a kernel, for which a row without a finite entry is NaN
+    if "raw" in how:  # a kernel, which makes a row without a finite entry NaN
         rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)

@@ -77,11 +77,11 @@ def soft_sort(
         part hold -inf.
     """
     rows, count, p = nested(xp, x, None, curve, temperature, axis, where, check)
-    half = rows.x / 2  # the difference of two is always finite
+    half = rows.x / 2  # the difference of two halves does not overflow
     top = xp.detach(xp.max(half, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
     away = xp.where(xp.isfinite(half), half - top, 0)
-    # Every row of P sums to 1.
+    # Every row of P sums to 1, so the largest score can be subtracted and added again.
     value = 2 * (top + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
     taken = xp.places(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
@@ -137,7 +137,7 @@ def nested(
 
 
 def _steps(xp: Adapter, p: Any) -> Any:
-    """What each place adds to the places before, without the negative rounding."""
+    """p(j) - p(j - 1), the rows of P; negative rounding errors are set to 0."""
     steps = xp.concat([p[..., :1, :], p[..., 1:, :] - p[..., :-1, :]], axis=-2)
     fixed = xp.detach(steps)
     return steps + (xp.where(fixed < 0, 0, fixed) - fixed)

@@ -1,20 +1,19 @@
-r"""GradTopK from sums alone: the tilt, and the circle, as in `softtopk.subset`.
+r"""GradTopK from sums over rows, by the tilt and the circle of `softtopk.subset`.
 
-The shift s is the sigmoid's threshold at k - 1/2.  Any s gives the same
-marginals, so that s and the points of the circle are constants to a derivative:
-the marginals, and every derivative of theirs, follow from :math:`\pi=\sigma(x-s)` by
-plain differentiation.
+The shift s is the sigmoid's threshold at k - 1/2.  The marginals are the same for every
+s, so s and the points of the circle are treated as constants.  The marginals and all
+their derivatives then follow from :math:`\pi=\sigma(x-s)` by plain differentiation.
 
-Of an entry with :math:`\pi\ge1/2` the factor of the phase is taken without its turn,
-:math:`(1-\pi+\pi e^{it})e^{-it}`, and the whole turns are counted in integers.  A
-factor is then :math:`1+e` with :math:`e=r(-c/2\pm i\sin t)`, r the smaller of
-:math:`\pi` and :math:`1-\pi`, and so is a product of them:
-:math:`(1+e)(1+f)=1+(e+f+ef)`, where nothing cancels.  `_GROUP` factors are multiplied
-before one logarithm is taken of them.
+For an entry with :math:`\pi\ge1/2` the factor of the characteristic function is
+multiplied by :math:`e^{-it}`, to :math:`(1-\pi+\pi e^{it})e^{-it}`, and the number of
+these entries is kept as an integer.  Every factor is then :math:`1+e` with
+:math:`e=r(-c/2\pm i\sin t)` and :math:`r=\min(\pi,1-\pi)`.  A product of factors has
+the same form, :math:`(1+e)(1+f)=1+(e+f+ef)`, in which nothing cancels.  `_GROUP`
+factors are multiplied before one logarithm is taken of their product.
 
 The product with the Jacobian is the formula that `softtopk.subset` derives.  It needs
-numbers a point and a row, and reads the scores twice: no array with a number for each
-entry and each point has to be kept from the forward pass.
+one number for each row and point, and it reads the scores twice.  So the forward pass
+need not store an array with a number for each entry and point.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from .contract import Adapter
 from .selection import budget, selected
 
 DEPTH = {8: 27, 4: 13}
-"""Pairs of points that a row can need, by the bytes of a float."""
+"""The most pairs of points that a row can need, by the size of a float in bytes."""
 
 _GROUP = 8
 """Factors of the characteristic function that share a logarithm."""
 
 
 class Found(NamedTuple):
-    """Marginals ``(..., n)``, and one number a row.
+    """The marginals ``(..., n)``, and numbers for each row.
 
-    The marginals have a derivative; the others are constants.
+    Only the marginals have a derivative; the other fields are constants.
     """
 
     p: Any
@@ -53,10 +52,10 @@ class Found(NamedTuple):
 class Tilt(NamedTuple):
     """Independent entries, each selected with probability `pi`."""
 
-    fits: Any  # rows whose arguments are in range
-    inner: Any  # rows of which some entries are to be selected, not all
-    special: Any  # p of every other row
-    on: Any  # entries that can be selected and need not be
+    fits: Any  # whether the arguments of a row are in range
+    inner: Any  # whether 0 < k < n: some entries are selected, but not all
+    special: Any  # p of the rows that are not inner
+    on: Any  # finite entries of inner rows: their marginals are not known beforehand
     u: Any  # (x - s) / tau, 0 where an entry is not on
     pi: Any
     rest: Any  # 1 - pi
@@ -85,7 +84,7 @@ class Circle(NamedTuple):
 def tilted(
     xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
 ) -> Tilt:
-    """The tilt of rows with whole budgets, searched for or `at` a known a and t."""
+    """The tilt of rows with whole budgets, at a known a and t or after a search."""
     k = budget(x, whole, part)
     good = (tau > 0) & (tau < math.inf)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
@@ -145,12 +144,12 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
 
 
 def _stored(xp: Adapter, value: Any) -> Any:
-    """Numbers of the points, which Inductor would calculate again for every entry."""
+    """Numbers of the points, stored because Inductor would recompute them per entry."""
     return xp.stored(value) if hasattr(xp, "stored") else value
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
-    """log|phi|^2 and the phase of phi at each point, but for whole turns of entries."""
+    """log|phi|^2 and the phase of phi at each point, without the factors e^{it}."""
     least = xp.where(tilt.top, tilt.rest, tilt.pi)
     lean = xp.where(tilt.top, -least, least)
     factors = _groups(xp, least), _groups(xp, lean)
@@ -171,21 +170,22 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
 
 
 def _groups(xp: Adapter, r: Any) -> list[Any]:
-    """`_GROUP` arrays that hold the entries of each row, with zeros at the end.
+    """The entries of each row dealt out to `_GROUP` arrays, with zeros at the end.
 
-    Neighbours are multiplied, which stand on one device where rows are divided.
+    The factors multiplied together are those of neighbouring entries, because these are
+    on the same device if rows are divided over devices.
     """
     short = -r.shape[-1] % _GROUP
     if short:
         none = xp.zeros_like(r[..., :1])
         r = xp.concat([r, *[none] * short], axis=-1)
     r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    r = _stored(xp, xp.matrix_transpose(r))  # side by side, a compiler has vectors
+    r = _stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
     return [r[..., i, :] for i in range(_GROUP)]
 
 
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
-    """p, of every row."""
+    """The marginals p of every row."""
     p = xp.clip(tilt.pi + _drift(xp, tilt, circle), 0, 1)
     return xp.where(tilt.inner[..., None], p, tilt.special)
 
@@ -203,7 +203,7 @@ def _over_points(
 def _over_entries(
     xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
 ) -> Any:
-    """The sums over the entries of such terms, for each point."""
+    """The sums over the entries of the same kind of terms, for each point."""
     if hasattr(xp, "over_entries"):
         return xp.over_entries(term, entries, numbers)
     terms = _at_all_points(term, entries, numbers)
@@ -219,7 +219,7 @@ def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
 def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
 
-    The divisor d is 1 - c v without cancellation.
+    The divisor d = 1 - c v is computed as far u^2 + half, which does not cancel.
     """
 
     def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
@@ -240,9 +240,9 @@ def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
 def on_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The fields of `Found`, block by block, and what `pull_on_numpy` needs of them.
+    """The fields of `Found`, and the blocks that `pull_on_numpy` needs.
 
-    The temperature is one for all rows; None if a row is out of range.
+    All rows have one temperature.  The result is None if a row is out of range.
     """
     batch, n = x.shape[:-1], x.shape[-1]
     flat = np.ascontiguousarray(x).reshape(-1, n)
@@ -275,9 +275,10 @@ def pull_on_numpy(
 
 
 def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
-    """The change of x / tau, up to a number that is the same in all of a row.
+    """The tangent of x / tau, up to a constant for each row, which does not change p.
 
-    In a row out of range it is NaN by products, whose transpose is NaN too.
+    A row out of range becomes NaN by a product with NaN, so that the transpose of this
+    function, the gradient, is NaN there too.
     """
     wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
     one = xp.ones_like(tilt.u)

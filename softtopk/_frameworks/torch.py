@@ -29,7 +29,7 @@ class Torch(Arrays):
 
     @staticmethod
     def constant(f: Any, *args: Any) -> Any:
-        """A search; vmap follows no loop that looks at values."""
+        """`program` for a search; a Function under vmap, which cannot trace loops."""
         if internals.transformed() and not torch.compiler.is_compiling():
             return rules.Constant.apply(partial(f, Torch), *args)
         return f(Torch, *args)
@@ -64,7 +64,7 @@ class Torch(Arrays):
     def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
         if rules.is_recorded(x):
             return selection.QuickSimplex.apply(x, curve, tau)
-        # Without a Function it takes a fifth less time.
+        # No derivative is recorded: without a Function this takes a fifth less time.
         return selection.simplex(x, curve, tau)
 
     @staticmethod
@@ -97,7 +97,7 @@ class Torch(Arrays):
 
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether NumPy may have the values: `select` takes numbers for k and tau."""
+        """Whether NumPy solves for x; `select` then takes Python numbers k and tau."""
         if not Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
             return False
         if internals.intercepted() or selection.is_fused(curve, x):
@@ -106,10 +106,10 @@ class Torch(Arrays):
 
     @staticmethod
     def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
-        """How `as_rows` reads scores for `select`.
+        """What `as_rows` is told of scores that `select` takes.
 
-        A kernel takes their 16 bits as they are, and numbers for the budget and the
-        temperature.
+        A kernel takes scores of 16 bits without conversion, and Python numbers as the
+        budget and the temperature.
         """
         if not selection.is_fused(curve, x) or Torch.looks(x, check):
             return {"numbers": Torch.is_quick(x, curve, check)}
@@ -121,7 +121,7 @@ class Torch(Arrays):
 
     @staticmethod
     def wide(x: Any) -> Any:
-        """A tensor of the type and on the device of a row's own numbers."""
+        """A tensor of the type in which x is calculated with, on the device of x."""
         kind = kernels.working(x.dtype)
         return x if x.dtype == kind else x.new_empty((), dtype=kind)
 

@@ -1,4 +1,4 @@
-"""PyTorch's functions in the words of the contract, on plain and on divided tensors."""
+"""PyTorch's functions as the contract names them, for plain tensors and DTensors."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .._namespace import leaf
 from . import torch_internals as internals
 
 _PASSES = 4
-"""Passes between two looks at an accelerator, each of which waits for it."""
+"""Passes between two tests for the end; on an accelerator each test synchronises."""
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors that are numbers in memory."""
+"""Types of tensors whose values are in memory: no subclass with rules of its own."""
 
 
 def _whole(out: Any) -> Any:
-    """The sums of a divided row, added once over the devices."""
+    """The result of a reduction; that of a DTensor is added up over the devices now."""
     if is_divided(out):
         return out.redistribute(placements=_everywhere(out))
     return out
@@ -27,21 +27,21 @@ def _whole(out: Any) -> Any:
 def is_divided(x: Any) -> bool:
     """Whether a tensor is a DTensor.
 
-    Its module takes a second to import and is missing where PyTorch was built without
-    torch.distributed, so that the type is known by its name.
+    The type is compared by its name, because its module takes a second to import and
+    does not exist where PyTorch was built without torch.distributed.
     """
     return type(x) not in PLAIN and type(x).__name__ == "DTensor"
 
 
 def _everywhere(like: Any) -> list[Any]:
-    """The placement of a tensor of which every device has a copy."""
+    """The placements of a tensor that is replicated on every device."""
     from torch.distributed.tensor import Replicate
 
     return [Replicate()] * like.device_mesh.ndim
 
 
 class _Linalg:
-    """`solve` without a look at the matrix, which would wait for an accelerator."""
+    """`solve` without a test for singular matrices, which would synchronise."""
 
     @staticmethod
     def solve(A: Any, b: Any) -> Any:
@@ -81,7 +81,7 @@ class Arrays:
     def expm1(x: Any) -> Any:
         if not torch.compiler.is_compiling():
             return torch.expm1(x)
-        # Compiled it would be exp(x) - 1, without a digit near 0.
+        # Compiled, torch.expm1 would become exp(x) - 1, which cancels near 0.
         near = x > -1
         half = 0.5 * torch.where(near, x, 0)
         return torch.where(
@@ -98,7 +98,7 @@ class Arrays:
 
     @staticmethod
     def all(x: Any, axis: int | None = -1) -> Any:
-        if is_divided(x):  # of which torch.all gathers the entries, from 2.15 on
+        if is_divided(x):  # since PyTorch 2.15, torch.all would gather all its entries
             return Arrays.sum(~x, axis) == 0
         return torch.all(x, dim=axis)
 
@@ -135,7 +135,7 @@ class Arrays:
 
     @staticmethod
     def to_numpy(x: Any) -> Any:
-        """The values, for a message: bfloat16, which NumPy lacks, as float32."""
+        """The values; bfloat16, which NumPy lacks, becomes float32."""
         x = _whole(x)
         x = x.full_tensor() if is_divided(x) else x
         return (x.float() if x.dtype == torch.bfloat16 else x).numpy(force=True)
@@ -168,9 +168,9 @@ class Arrays:
 
     @staticmethod
     def replicate(value: Any, like: Any, name: str = "") -> Any:
-        """A number a row as every device of a divided row needs it.
+        """Numbers for each row, replicated on all devices if `like` is a DTensor.
 
-        A tensor of one number may come from the CPU, as in PyTorch's own operations.
+        A tensor of one number may be on the CPU, as in PyTorch's own operations.
         """
         if name and value.device != like.device:
             if value.ndim or value.device.type != "cpu":
@@ -281,7 +281,7 @@ class Arrays:
                 "use torch.export or torch.compile, which keep the loop"
             )
         if internals.is_fake(leaf(state)):
-            return step(*state)  # the shapes and types, which are all there is
+            return step(*state)  # fake tensors have shapes and types only: one step
         passes = 1 if leaf(state).device.type == "cpu" else _PASSES
         while going(*state):
             for _ in range(passes):
@@ -295,7 +295,7 @@ class Arrays:
 
     @staticmethod
     def stored(value: Any) -> Any:
-        """What Inductor writes to memory, as it does for a view with given strides."""
+        """The value, materialised by Inductor, as it must be for `as_strided`."""
         if not torch.compiler.is_compiling() or is_divided(value):
             return value
         value = value.contiguous()
@@ -303,7 +303,10 @@ class Arrays:
 
     @staticmethod
     def over_points(term: Any, entries: Any, numbers: Any) -> Any:
-        """Point by point; a compiler stores no array of points and entries."""
+        """The sums over the points, without a stored array of all points and entries.
+
+        In eager mode they are added point by point; a compiler fuses the sum.
+        """
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
             # The numbers are stored with the points as the first axis, so that the
@@ -321,7 +324,7 @@ class Arrays:
 
     @staticmethod
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
-        """The sums over the entries at each point; likewise without such an array."""
+        """The sums over the entries at each point, without such an array either."""
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
             terms = term(*entries, *(v[..., None] for v in numbers))
@@ -334,12 +337,15 @@ class Arrays:
 
 
 def _own(value: Any) -> Any:
-    """A copy whose strides follow from its shape: those of a loop may not change."""
+    """A contiguous copy, because the strides of a loop's state may not change."""
     return value.clone(memory_format=torch.contiguous_format)
 
 
 def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
-    """The loop as one node of the graph: flat, and no two numbers in one memory."""
+    """The loop as one node of the graph.
+
+    Its state is a flat list of tensors, none of which shares memory with another.
+    """
     start, form = internals.flatten(state)
     start = [_own(v) if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start]
 

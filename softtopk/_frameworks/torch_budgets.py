@@ -1,4 +1,4 @@
-"""The rules of random subsets, of a budget with costs, and of rows and columns."""
+"""Autograd functions of random subsets, budgets with costs, and rows and columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .torch_rules import as_rows_of, batched, followed, is_last
 
 
 class Subset(Function):
-    """x, k, tau to the law of random subsets: p, and constants."""
+    """From x, k and tau to the fields of `subset.Found`: p, and constants."""
 
     @staticmethod
     def forward(x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, ...]:
@@ -67,7 +67,7 @@ class EagerSubset(Subset):
 
 
 class QuickSubset(Function):
-    """Tensors on the CPU that nothing traces or maps, block by block on NumPy."""
+    """The solver for NumPy, for tensors on the CPU that nothing traces or maps."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:
@@ -104,7 +104,7 @@ class QuickSubset(Function):
 
 
 class Spend(Function):
-    """Scores, a budget, costs and tau to p, a and t; a is a constant."""
+    """From scores, a budget, costs and tau to p, a and t; a is a constant."""
 
     @staticmethod
     def forward(
@@ -133,7 +133,7 @@ class Spend(Function):
 
 
 class EagerSpend(Spend):
-    """Also in forward mode, and without gradients that nobody asked for."""
+    """`Spend` with forward mode, and no zeros for outputs without a gradient."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -158,13 +158,13 @@ class EagerSpend(Spend):
 
 
 def _exact(f: Any, *args: Any) -> Any:
-    """Without autocast, which would take 16 bits for products of matrices."""
+    """f(*args) without autocast, which would use 16 bits for products of matrices."""
     with torch.autocast(args[-1].device.type, enabled=False):
         return f(*args)
 
 
 class Balance(Function):
-    """Scores, budgets and tau to shares and distances."""
+    """From scores, budgets and tau to the shares and the distances u."""
 
     @staticmethod
     def forward(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
-"""All that this package uses of PyTorch and PyTorch does not document.
+"""All uses that this package makes of undocumented parts of PyTorch.
 
-PyTorch has no public name for these questions. Each stands behind one function, and
-`tests/frameworks/test_torch_internals.py` asks each of them a question whose answer is
-known, so that a release of PyTorch that renames or changes one is found there.
+PyTorch has no public function for these purposes.  Each use is wrapped in one function
+here.  `tests/frameworks/test_torch_internals.py` compares the result of each with a
+known one, so that the tests find a release of PyTorch that renames or changes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def transformed() -> bool:
 
 
 def forward_modes() -> int:
-    """How many transforms of forward mode are running inside one another."""
+    """The number of nested forward-mode transforms that are running."""
     levels = torch._C._functorch.get_interpreter_stack() or ()
     kinds = [level.key() for level in levels]
     return kinds.count(torch._C._functorch.TransformType.Jvp)
@@ -35,12 +35,12 @@ def recorded() -> bool:
 
 
 def intercepted() -> bool:
-    """Whether a mode stands between PyTorch's operations and their kernels."""
+    """Whether a dispatch mode, or jit.trace, intercepts PyTorch's operations."""
     return torch.jit.is_tracing() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def is_fake(tensor: Any) -> bool:
-    """Whether a tensor has a shape and a type and no values."""
+    """Whether a tensor has a shape and a type but no values."""
     return bool(tensor.is_meta) or isinstance(tensor, FakeTensor)
 
 
@@ -50,7 +50,7 @@ def in_dual_level() -> bool:
 
 
 def is_batch_of_gradients(tensor: Any) -> bool:
-    """Whether a tensor is a batch that autograd makes for is_grads_batched."""
+    """Whether a tensor is a batch made by autograd's option is_grads_batched."""
     return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))
 
 

@@ -12,7 +12,7 @@ from .torch_arrays import PLAIN
 from .words import one_of
 
 _TENSORS = ("k", "temperature", "alpha")
-"""Settings that may be tensors: those are saved, and moved with the module."""
+"""Settings that may be tensors, which are saved and moved with the module."""
 
 
 class _Module(torch.nn.Module):
@@ -34,7 +34,7 @@ class _Module(torch.nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         known = self._buffers.get(name) if name in _TENSORS else None
         if known is not None and type(value) in (int, float):
-            dtype = torch.result_type(known, value)  # 2.5 is no integer
+            dtype = torch.result_type(known, value)  # an integer buffer may get 2.5
             value = torch.full_like(known, value, dtype=dtype)
         elif name in _TENSORS and name not in self._parameters and known is None:
             tensor = isinstance(value, torch.Tensor)

@@ -1,4 +1,4 @@
-"""What the rules of differentiation of PyTorch share, and those for a number a row."""
+"""Helpers for PyTorch's autograd functions, and the functions for numbers of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .torch_arrays import is_divided
 
 
 def one_forward_mode() -> None:
-    """Forward mode inside forward mode through a Function is silently wrong."""
+    """Raise an error in nested forward mode, where a Function is silently wrong."""
     if internals.forward_modes() > 1:
         raise NotImplementedError(
             "forward mode inside forward mode is not supported by PyTorch's custom "
@@ -30,7 +30,10 @@ def is_recorded(*inputs: Any) -> bool:
 
 
 def followed(gx: Any, x: Any) -> Any:
-    """A gradient by x with one of its own: 0, not none, where slopes are constant."""
+    """The gradient by x; where it is constant, plus a zero that depends on x.
+
+    The zero keeps double backward connected: its result is then 0 and not an error.
+    """
     recorded = x.requires_grad and torch.is_grad_enabled()
     if gx is None or gx.requires_grad or not recorded:
         return gx
@@ -38,7 +41,7 @@ def followed(gx: Any, x: Any) -> Any:
 
 
 def is_last(*grads: Any) -> bool:
-    """Whether a gradient is numbers alone: nothing records, traces or maps it."""
+    """Whether the gradients are plain numbers that nothing records, traces or maps."""
     given = [g for g in grads if g is not None]
     is_batch = internals.is_batch_of_gradients
     return bool(given) and not (
@@ -63,7 +66,7 @@ def batched(info: Any, places: Any, given: Any) -> list[Any]:
 
 
 def as_rows_of(like: Any, given: list[Any]) -> list[Any]:
-    """Numbers of a batch as numbers a row."""
+    """Numbers for each element of a batch, expanded to numbers for each row."""
     return [
         v.reshape(v.shape + (1,) * (like.ndim - v.ndim)).expand(like.shape)
         for v in given
@@ -71,7 +74,7 @@ def as_rows_of(like: Any, given: list[Any]) -> list[Any]:
 
 
 class Constant(Function):
-    """A number a row that has no derivative."""
+    """The result of a search, a number for each row without a derivative."""
 
     @staticmethod
     def forward(f: Any, *args: Any) -> Any:
@@ -91,7 +94,7 @@ class Constant(Function):
 
 
 class Attach(Function):
-    """A number a row, with its derivatives by x, k and tau as given."""
+    """A number for each row, with given derivatives by x, k and tau."""
 
     @staticmethod
     def forward(value: Any, *_: Any) -> Any:
@@ -126,7 +129,7 @@ class Attach(Function):
 
 
 class EagerAttach(Attach):
-    """Also in forward mode."""
+    """`Attach` with forward mode, which torch.compile cannot trace."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -1,4 +1,4 @@
-"""The rules of a selection from tensors: as recorded, by a kernel, and on NumPy."""
+"""Autograd functions of a selection: by PyTorch's operations, a kernel, or NumPy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .torch_rules import as_rows_of, batched, followed, is_last
 
 
 def is_fused(curve: Any, x: Any) -> bool:
-    """Whether a kernel selects from x: plain tensors, whose values are in memory."""
+    """Whether a kernel selects from x, a plain tensor whose values are in memory."""
     if type(x) not in PLAIN or not kernels.takes(curve, x):
         return False
     return torch.compiler.is_compiling() or not (
@@ -28,7 +28,7 @@ def is_fused(curve: Any, x: Any) -> bool:
 
 
 def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) -> Any:
-    """Shares, anchors and offsets, in one kernel where it takes the rows."""
+    """Shares, anchors and offsets, by one kernel if there is one for these rows."""
     if not is_fused(curve, x):
         return selection.selected(curve, x, whole, part, tau, plain)
     if isinstance(tau, torch.Tensor):
@@ -39,9 +39,10 @@ def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) 
 
 
 def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
-    """The gradients, in one kernel where they are numbers and t has none.
+    """The gradients, by one kernel if possible.
 
-    A derivative of theirs, and one by the threshold, follow from the rules in
+    The kernel has no derivative of its own and takes no gradient by t.  So a gradient
+    that may be differentiated again, or one by the threshold, is that of
     `selection.pull`.
     """
     x, a, t, tau = at
@@ -71,7 +72,7 @@ def _saved(ctx: Any) -> Any:
 
 
 class Select(Function):
-    """x, k, tau to p, a and t; a is a constant."""
+    """From x, k and tau to p, a and t; a is a constant."""
 
     @staticmethod
     def forward(
@@ -104,7 +105,11 @@ class Select(Function):
 
 
 class SelectShares(Select):
-    """Where p alone is used; a compiled backward is not told that t has no gradient."""
+    """`Select` if only p is used.
+
+    A compiled backward pass is not told that t has no gradient, so it is a class of its
+    own that leaves the gradient by t out.
+    """
 
     @staticmethod
     def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
@@ -120,14 +125,17 @@ class SelectShares(Select):
 
 
 class Call:
-    """A curve, whether to look at values, and whether a look found no special row."""
+    """A curve, whether to check values, and whether the check found no special row."""
 
     def __init__(self, curve: Any, look: bool) -> None:
         self.curve, self.look, self.plain = curve, look, False
 
 
 class EagerSelect(Select):
-    """With a look at the values, and forward mode; torch.compile traces neither."""
+    """`Select` with a check of the values and forward mode.
+
+    torch.compile can trace neither.
+    """
 
     @staticmethod
     def forward(
@@ -149,7 +157,7 @@ class EagerSelect(Select):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        at = _saved(ctx)  # once: a checkpoint calculates them again for each look
+        at = _saved(ctx)  # once, since checkpointing may recompute them at each access
         gx, gk, gtau = _pull(ctx.curve, at, ctx.plain, gp, gt)
         return None, followed(gx, at[0]), None, gk, gtau
 
@@ -165,9 +173,9 @@ class EagerSelect(Select):
 
 
 class QuickSelect(Function):
-    """Tensors on the CPU that nothing traces or maps, by what is quick on NumPy.
+    """The solver for NumPy, for tensors on the CPU that nothing traces or maps.
 
-    It has no `setup_context`: binding its arguments takes as long as a search.
+    It has no `setup_context`, because binding its arguments takes as long as a search.
     """
 
     @staticmethod
@@ -200,7 +208,7 @@ class QuickSelect(Function):
 
 
 class QuickSimplex(Function):
-    """Entmax of the same tensors; its derivative needs the shares alone."""
+    """Entmax for the same tensors; its derivative needs only the shares."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, curve: curves.Entmax, tau: float) -> Any:

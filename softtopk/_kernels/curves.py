@@ -1,23 +1,27 @@
 r"""The named curves for the kernels: their sums over a row, and their derivatives.
 
-A kernel counts an entry from the *origin* of its curve, :math:`z=u-u_0` with
-:math:`u=(x-\lambda)/\tau`.  The origin is 0 unless the curve leaves 0 at a finite
-point.  There the share of an entry near that point is a power of its distance to it,
-and :math:`u` would keep few digits of this distance: so the origin is that point, and
-the shares of a row with :math:`k\ll1` are as accurate as all others (*computing/cost*;
-the core counts from the same point in its `edge` schemes).
+A kernel computes an entry's distance from the *origin* :math:`u_0` of its curve,
+:math:`z=u-u_0` with :math:`u=(x-\lambda)/\tau`.  The origin is 0 unless the curve is 0
+up to a finite point.  The share of an entry just above that point is a power of its
+distance to the point, and computing this distance from :math:`u` would cancel most of
+its digits.  So the origin is that point, and the shares of a row with :math:`k\ll1` are
+as accurate as all others (*computing/cost*; the solver for NumPy does the same in its
+`edge` schemes).
 
-Each curve has four functions of a tile z of R rows, B entries each.  `c` has a number a
-row, which only the curve of entmax with alpha < 3/2 uses, and `b` is alpha - 1.
+Each curve has four functions of a tile z of R rows with B entries each.  `c` has one
+number for each row, which only the curve of entmax with alpha < 3/2 uses, and `b` is
+alpha - 1.
 
-- ``sums(z, c, b)``: m, P, C, W and S of each row, as `root.sums` defines them: how many
-  shares are above 1/2 (for exp and entmax: are 1), the sum P of the other shares, the
-  sum C of what the m lack to 1, the sum W of the slopes, and for entmax S = P.
+- ``sums(z, c, b)``: m, P, C, W and S of each row, as `root.sums` defines them: the
+  number m of shares above 1/2 (for exp and entmax: equal to 1), the sum P of the other
+  shares, the sum C of 1 - p over the m entries, the sum W of the slopes, and for entmax
+  S = P.
 - ``value(z, c, b)``: the shares.
-- ``step(excess, P, C, W, b)``: how far the threshold ought to rise (`Curve.step`).
-- ``weight(z, c, b)``: the slope :math:`f'(u)`, or its logarithm where slopes underflow.
+- ``step(excess, P, C, W, b)``: the proposed change of the threshold (`Curve.step`).
+- ``weight(z, c, b)``: the slope :math:`f'(u)`, or its logarithm if slopes may
+  underflow.
 
-``inverse(p, b)``, the distance u at which a share is p, is where a search begins.
+``inverse(p, b)`` is the distance u at which the share is p; the search starts with it.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ FUSE = tl.constexpr(os.environ.get("TRITON_INTERPRET") != "1")
 def log1p(y):
     """log(1 + y), which is log v + (y - (v - 1)) / v for the rounded sum v = 1 + y.
 
-    Not a number at -1 and below.
+    The result is NaN for y <= -1.
     """
     v = 1 + y
     return tl.log(v) + (y - (v - 1)) / v
@@ -48,7 +52,7 @@ def log1p(y):
 
 @triton.jit
 def expm1(y):
-    """e^y - 1; near 0 by seven terms of the series, which leave 2^-31 of it."""
+    """e^y - 1; near 0 by seven terms of the series, with a relative error of 2^-31."""
     series = 1 + y * (1 / 6) * (1 + y * (1 / 7))
     series = 1 + y * (1 / 4) * (1 + y * (1 / 5) * series)
     series = y * (1 + y * (1 / 2) * (1 + y * (1 / 3) * series))
@@ -108,7 +112,10 @@ def exp_value(z, c, b: tl.constexpr):
 
 @triton.jit
 def exp_step(excess, P, C, W, b: tl.constexpr):
-    """The sum W of the shares below 1 falls to W e^-step: selection/exponential."""
+    """The step after which the sum W of the shares below 1 is W e^-step = W - excess.
+
+    Derived in selection/exponential.
+    """
     return -log1p(-excess / W)
 
 
@@ -169,7 +176,7 @@ def laplace_inverse(p, b: tl.constexpr):
 
 @triton.jit
 def sigmoid_sums(z, c, b: tl.constexpr):
-    """The slope is q (1 - q), of the lesser q of the share and what it lacks to 1."""
+    """The slope is q (1 - q), with q = min(p, 1 - p)."""
     one, e = z > 0, tl.exp(-tl.abs(z))
     q = e / (1 + e)
     low, high = tl.where(one, 0.0, q), tl.where(one, q, 0.0)
@@ -199,7 +206,7 @@ def sigmoid_inverse(p, b: tl.constexpr):
 
 @triton.jit
 def clip_sums(z, c, b: tl.constexpr):
-    """P sums all inner shares as they are: to sum what some lack gains nothing."""
+    """P sums all shares below 1, since a split at 1/2 would gain no accuracy."""
     one = z >= 1
     P, m, up = sum3(
         tl.where(one, 0.0, tl.maximum(z, 0.0)), one.to(z.dtype), (z > 0).to(z.dtype)
@@ -287,7 +294,7 @@ def steep_value(z, c, b: tl.constexpr):
 
 @triton.jit
 def steep_weight(z, c, b: tl.constexpr):
-    """f' = (b z)^(1/b - 1) where it is inside."""
+    """f' = (b z)^(1/b - 1) where 0 < b z <= 1, and 0 elsewhere."""
     base = b * z
     inner = (base > 0) & (base <= 1)
     if b == 1.0:
@@ -366,7 +373,7 @@ def flat_weight(z, c, b: tl.constexpr):
 
 @triton.jit
 def entmax_step(excess, P, C, W, b: tl.constexpr):
-    """Newton's for the b-th power of the sum P: distributions/entmax."""
+    """Newton's step for the b-th power of the sum P: distributions/entmax."""
     return -expm1(b * log1p(-excess / P)) / b * (P / W)
 
 
@@ -376,7 +383,7 @@ def entmax_inverse(p, b: tl.constexpr):
 
 
 class Functions(NamedTuple):
-    """The device functions of a curve, and what it is counted from."""
+    """The device functions of a curve, and its origin."""
 
     sums: object
     value: object
@@ -386,7 +393,7 @@ class Functions(NamedTuple):
     logs: bool
     """Whether `weight` is the logarithm of the slope."""
     origin: float = 0.0
-    """Where a row is counted from, as a distance u; of `flat` the row decides."""
+    """The origin u_0; for a `flat` curve, each row has an origin of its own."""
     flat: bool = False
 
 

@@ -1,10 +1,10 @@
 r"""The two kernels: shares and threshold of a row, and the product with the Jacobian.
 
-A program takes R rows in a tile of R x B entries.  Rows of up to B entries are read
+A program handles R rows in a tile of R x B entries.  Rows of up to B entries are read
 once and stay in registers (HELD); longer ones are read again in each pass, B entries at
 a time.  The search is that of `softtopk/_solve/root.py` and `start.py`, line by line,
-but for the point that entries are counted from (`curves`): here
-:math:`u=z+u_0,\ z=(x-a)/\tau-t`, so that the threshold is :math:`a+\tau(t-u_0)`.
+except for the origin :math:`u_0` of the curve (see `curves`): here :math:`u=z+u_0` and
+:math:`z=(x-a)/\tau-t`, so that the threshold is :math:`a+\tau(t-u_0)`.
 
 The formulas are those of the book: the bracket *selection/threshold*; the start, the
 rules that end a search and the steps *computing/cost*; the gradients
@@ -27,14 +27,14 @@ TINY32, TINY64 = tl.constexpr(2.0**-126), tl.constexpr(2.0**-1022)
 
 @triton.jit
 def _rows_of(rows, R: tl.constexpr):
-    """The rows of this program, and which of them there are."""
+    """The indices of this program's rows, and which of them are within the array."""
     row = tl.program_id(0).to(tl.int64) * R + tl.arange(0, R)
     return row, row < rows
 
 
 @triton.jit
 def _tile(X, row, stride, step, col, n, inside, other, DTYPE: tl.constexpr):
-    """Entries `col` of the rows, in the type to calculate with."""
+    """Entries `col` of the rows, converted to the type that the kernel computes in."""
     here = inside[:, None] & (col < n)[None, :]
     at = X + (row * stride)[:, None] + (col.to(tl.int64) * step)[None, :]
     return tl.load(at, mask=here, other=other).to(DTYPE)
@@ -42,7 +42,7 @@ def _tile(X, row, stride, step, col, n, inside, other, DTYPE: tl.constexpr):
 
 @triton.jit
 def _plus(total, rest, term, HELD: tl.constexpr):
-    """A sum over tiles, with what rounding takes from it (TwoSum)."""
+    """A sum over tiles and its accumulated rounding error (TwoSum)."""
     if HELD:
         return term, rest
     new = total + term
@@ -60,10 +60,10 @@ def _span(
     B: tl.constexpr,
     HELD: tl.constexpr,
 ):
-    """The first and the last entry that this launch adds up for sum s of a row.
+    """The range of entries that this program adds up for sum s of a row.
 
-    Those of the program's segment in launch s, none where s is known, and all where it
-    comes after the launches.
+    In launch s it is the program's segment.  In a later launch the sum is known and the
+    range is empty.  For a sum after the last launch it is the whole row.
     """
     if S == 1:
         return 0, (B if HELD else n)
@@ -78,14 +78,14 @@ def _span(
 def _over(
     s, record, part, slot: tl.constexpr, S: tl.constexpr, MOST: tl.constexpr = False
 ):
-    """The sum, or the largest, of what launch s stored for the segments of a row.
+    """The sum, or the maximum, of the results of launch s for the segments of a row.
 
-    In launch s itself the program's part, which it stores.
+    In launch s itself the program stores the result for its own segment and returns it.
     """
     if S == 1:
         return part
     SUMMED, row, rows, stage = record
-    stage += 0 * row  # a condition a row: the interpreter repeats no single one
+    stage += 0 * row  # one for each row: the interpreter does not broadcast a scalar
     at = SUMMED + ((s * 4 + slot) * rows + row) * S
     tl.store(at + tl.program_id(1), part, mask=(row < rows) & (stage == s))
     at = at[:, None] + tl.arange(0, S)[None, :]
@@ -100,9 +100,9 @@ def _range(n0, t0, l0, s0, n1, t1, l1, s1):
 
 @triton.jit
 def _measure(x, unit):
-    """How many scores are above -inf, the largest, the least, the sum times `unit`.
+    """The number of scores above -inf, their extremes, and their sum times `unit`.
 
-    The sum is NaN if a score is; the extremes need not be.
+    If a score is NaN, so is the sum; the extremes need not be.
     """
     on = x > -INF
     count, low = on.to(x.dtype), tl.where(on, x, INF)
@@ -114,10 +114,10 @@ def _measure(x, unit):
 
 @triton.jit
 def _moved(a, t, shift, tau):
-    """The pair of a threshold a + tau (t + shift), the rounded sum as its anchor.
+    """Anchor and offset of a + tau (t + shift), with the rounded sum as the anchor.
 
-    What rounding takes from the anchor stays in t, exactly (`start.rebase`); t is a
-    rounding of the anchor already.
+    The rounding error of a + tau shift is added to the offset, exactly
+    (`start.rebase`).  t itself is no more than a rounding error of the anchor.
     """
     move = tau * shift
     total = a + move
@@ -127,7 +127,7 @@ def _moved(a, t, shift, tau):
 
 @triton.jit
 def _follow(a, t, low, high, tau, eps):
-    """The same threshold counted from its own rounded value: `start.follow`."""
+    """The same threshold with its own rounded value as anchor: `start.follow`."""
     new, rest = _moved(a, 0 * t, t, tau)
     shift = (new - a) / tau
     rest = tl.where(shift == 0, t, rest)
@@ -227,7 +227,7 @@ def select_kernel(
     low = tl.maximum(below - middle, tl.where(one <= 1, above - head, -INF)) - slack
     high = tl.minimum(above - middle, tl.where(rest <= 1, below - tail, INF)) + slack
     t = tl.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
-    # What all of it is counted from.
+    # The origin of the curve, which for a flat curve depends on the row's budget.
     if FLAT:
         c = (1 - 2 * b) * tl.exp(b * tl.log(tl.minimum(one, 1.0)))
         origin = (c - 1) / b
@@ -266,7 +266,7 @@ def select_kernel(
         excess = (P - C) - ((whole - m.to(tl.int32)).to(DTYPE) + part)
         noise = eps * (P + C)
         tol = 2 * noise
-        if ENDS:  # half an ulp of a z at an end that is not the origin
+        if ENDS:  # the rounding of z at an end of the support that is not the origin
             start: tl.constexpr = 0.0 if FLAT else LOW - ORIGIN
             end: tl.constexpr = 0.0 if FLAT else HIGH - ORIGIN
             edge = tl.where(P > 0, 0.5 * min(start, 1.0), 0.0)
@@ -343,7 +343,7 @@ def select_kernel(
 
 @triton.jit
 def _weights(z, c, top, on, WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr):
-    """The slopes over e^top, 0 where an entry is not `on`."""
+    """The slopes, divided by e^top if they are logarithms; 0 for entries not `on`."""
     w = WEIGHT(z, c, b)
     if LOGS:
         w = tl.exp(w - top[:, None])
@@ -384,7 +384,7 @@ def pull_kernel(
     if FLAT:  # from 0, next to which its slopes are largest and have a kink
         c, origin = zero + 1, zero
     a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
-    # The origin's own pair for the slopes, and the anchor for d.
+    # The slopes need the threshold's pair with the origin, and d needs the anchor a.
     o, s = _moved(a, t, origin, tau)
     record = SUMMED, row, rows, stage
     x, g = tl.zeros([R, B], DTYPE), tl.zeros([R, B], DTYPE)

@@ -18,19 +18,20 @@ import torch
 from ..curves import NAMED, Curve, Entmax
 
 ON_CPU = False
-"""Whether tensors on the CPU take the kernels: for the tests, which interpret them."""
+"""Whether tensors on the CPU use the kernels: in tests, by Triton's interpreter."""
 
 LONGEST = 1 << 24
-"""Entries of the longest rows that a kernel takes: it counts them in float32."""
+"""The longest rows that a kernel takes, because it counts entries in float32."""
 
 SUMS = 9
-"""Launches before the last for rows that programs share: 2, and 7 passes of a search.
+"""Launches before the last, if several programs share a row.
 
-The last adds up what longer searches need, each program the whole row.
+Two are for the moments and seven for passes of the search.  In the last launch, which
+finishes longer searches, each program sums the whole row by itself.
 """
 
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
-"""Named curves whose functions are in `curves.py`; another goes by the search."""
+"""Named curves with functions in `curves.py`; other curves use `root.solve`."""
 
 _WORKING = {
     torch.float64: torch.float64,
@@ -58,27 +59,27 @@ def _is_known(curve: Curve) -> bool:
 
 
 def working(dtype: torch.dtype) -> torch.dtype:
-    """The type that rows of this type are calculated with."""
+    """The type in which a kernel computes with rows of this type."""
     return _WORKING[dtype]
 
 
 def named(curve: Any) -> tuple[str, float]:
-    """What the operations call a curve: its name and, for entmax, alpha."""
+    """The arguments by which the operations know a curve: its name, and alpha."""
     return ("entmax", curve.alpha) if type(curve) is Entmax else (curve.name, 1.0)
 
 
 def _curve(name: str, alpha: float) -> Curve:
-    """The curve that `named` calls so."""
+    """The curve for which `named` returns these."""
     return Entmax(alpha) if name == "entmax" else NAMED[name]
 
 
 class Tiles(NamedTuple):
     """Rows and entries of a program, whether it holds its rows, and its warps.
 
-    The numbers of a search are those of a row, and each thread of its warps calculates
-    them again: so a row has few warps, and many rows are in flight at once.  What does
-    not fit the registers is read again in each pass.  Where rows are long and too few
-    to keep a device busy, S programs share each of them.
+    The search of a row consists of numbers for the whole row, which every thread of its
+    warps computes redundantly.  So a row has few warps, and many rows are in flight at
+    once.  Rows that do not fit the registers are read again in each pass.  If rows are
+    long and too few to keep the device busy, S programs share each row.
     """
 
     R: int
@@ -89,9 +90,9 @@ class Tiles(NamedTuple):
 
 
 def tiles(n: int, dtype: torch.dtype, flat: bool, rows: int) -> Tiles:
-    """How rows of n entries are cut; `tools/aot.py` shows the registers it takes.
+    """The tiles for rows of n entries; `tools/aot.py` prints the registers they take.
 
-    Entmax with alpha < 3/2, whose curve is `flat`, needs more of them.
+    Entmax with alpha < 3/2, whose curve is `flat`, needs more registers.
     """
     wide = 2 if dtype == torch.float64 else 1
     B = max(16, 1 << (n - 1).bit_length())
@@ -110,7 +111,7 @@ def tiles(n: int, dtype: torch.dtype, flat: bool, rows: int) -> Tiles:
 
 
 def constants(curve: Curve, forward: bool) -> dict[str, Any]:
-    """What a kernel is compiled with for a curve: its functions and its numbers."""
+    """The compile-time constants of a kernel for a curve: functions and numbers."""
     from .curves import functions
 
     b = curve.b if isinstance(curve, Entmax) else 0.0
@@ -125,10 +126,11 @@ def constants(curve: Curve, forward: bool) -> dict[str, Any]:
 
 
 def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
-    """Launch a kernel; where programs share a row, once for each of its sums too.
+    """Launch a kernel; if programs share a row, launch it once more for each sum.
 
-    Each launch adds up one sum over the segments and reads those of the launches before
-    it, so that no program waits for another, nor the host for the device.
+    Each launch computes one sum over the segments of a row and reads the sums of the
+    launches before it.  So no program waits for another, and the host never waits for
+    the device.
     """
     import triton.language as tl
 
@@ -150,24 +152,24 @@ def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
 
 
 def _as_rows(x: Any) -> Any:
-    """(..., n) as rows whose entries are side by side."""
+    """(..., n) as rows with contiguous entries."""
     x = x.reshape(-1, x.shape[-1])
     return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
 
 
 def _column(values: Any, batch: Any) -> Any:
-    """One number a row, of stride 0 if they are one."""
+    """One number for each row; with stride 0 if all rows share one number."""
     return values.expand(batch).reshape(-1)
 
 
 def _like(x: Any) -> Any:
-    """What a kernel writes its shares to: the interpreter cannot round to bfloat16."""
+    """The output for shares; float32 in the interpreter, which lacks bfloat16."""
     kind = torch.float32 if ON_CPU and x.dtype == torch.bfloat16 else x.dtype
     return torch.empty(x.shape, dtype=kind, device=x.device)
 
 
 def _numbers(x: Any) -> Any:
-    """One number a row, to write to."""
+    """An output with one number for each row."""
     return torch.empty(x.shape[:-1], dtype=working(x.dtype), device=x.device)
 
 
@@ -182,9 +184,10 @@ def select(
     curve: str,
     alpha: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Shares, anchors and offsets of rows (..., n), as `selection.selected` has them.
+    """Shares, anchors and offsets of rows (..., n), like `selection.selected`.
 
-    The budget is k, or one a row in two tensors; the temperature a number or a tensor.
+    The budget is k, or one for each row as the sum of two tensors.  The temperature is
+    a number or a tensor.
     """
     from .select import select_kernel
 
@@ -225,7 +228,7 @@ def pull(
     curve: str,
     alpha: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The gradients by x, k and tau, one a row, from g by the shares."""
+    """The gradients by x, and by k and tau for each row, from g by the shares."""
     from .select import pull_kernel
 
     known = _curve(curve, alpha)

@@ -1,4 +1,4 @@
-r"""Weighted least squares by sums of a row's and a column's number.
+r"""Weighted least-squares fit of a matrix by sums :math:`a_i+b_j`.
 
 For weights :math:`W\ge0`, an m x n matrix, the fit of G minimises
 :math:`\sum W_{ij}(G_{ij}-a_i-b_j)^2`.  Its equations are those of the weighted
@@ -6,12 +6,15 @@ bipartite graph,
 
 .. math:: D_ra+Wb=(W\circ G)1,\qquad W^\top a+D_cb=(W\circ G)^\top1,
 
-with the sums of the rows and of the columns of W on the diagonals.  Without a they are
-:math:`(D_c-W^\top D_r^{-1}W)\,b=\dots`, n equations.  In units of :math:`D_c^{1/2}` the
-matrix has the eigenvalues :math:`1-\sigma^2`, with the singular values of
-:math:`D_r^{-1/2}WD_c^{-1/2}`.  For each connected part of the graph one is 0, for what
-may move from a to b: neither the fit nor the rest depends on it, and a diagonal raised
-by more than the rounding of sums of m terms settles it.  Derived in *training/balance*.
+where the diagonal matrices :math:`D_r` and :math:`D_c` have the sums of the rows and of
+the columns of W.  Eliminating a leaves the n equations
+:math:`(D_c-W^\top D_r^{-1}W)\,b=\dots`.  Scaled by :math:`D_c^{-1/2}` on both sides,
+their matrix has the eigenvalues :math:`1-\sigma^2`, with :math:`\sigma` the singular
+values of :math:`D_r^{-1/2}WD_c^{-1/2}`.  For each connected component of the graph one
+eigenvalue is 0, because a constant can be moved from a to b without changing the fit.
+The diagonal is raised by more than the rounding error of sums of m terms, so that the
+matrix can be inverted; the fit and the residual do not depend on the constant.  Derived
+in *training/balance*.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from .._namespace import namespace
 
 
 class Additive:
-    """The fit with weights ``(..., m, n)``, for m >= n, on every array library."""
+    """The fit with weights ``(..., m, n)``, where m >= n, for every array library."""
 
     def __init__(self, W: Any) -> None:
         xp = self.xp = namespace(W)
@@ -37,14 +40,16 @@ class Additive:
         self.matrix = raised * one - A.swapaxes(-1, -2) @ A
 
     def reduced(self, y: Any) -> Any:
-        """b with (D_c - W^T D_r^-1 W) b = y."""
+        """The solution b of (D_c - W^T D_r^-1 W) b = y."""
         scaled = (y / self.root)[..., None]
         return self.xp.linalg.solve(self.matrix, scaled)[..., 0] / self.root
 
     def rest(self, g: Any, rows: Any = 0, columns: Any = 0) -> tuple[Any, Any, Any]:
-        """g - W (a + b) with these sums, and a and b, for g = W G the fit's.
+        """The residual g - W (a + b), and a and b.
 
-        What a second fit finds is the rounding of the first.
+        They are such that the residual has the sums `rows` and `columns`; for sums of 0
+        and g = W G they are the fit of G.  A second fit removes the rounding error of
+        the first.
         """
         a, b = 0, 0
         for _ in range(2):

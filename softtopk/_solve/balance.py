@@ -1,8 +1,9 @@
-r"""The search on NumPy for two budgets: a matrix at a time, in double precision.
+r"""The search on NumPy for budgets of rows and columns, one matrix at a time.
 
-A round holds the rows at their budgets, by the solver of `soft_topk`, and moves the
-columns' thresholds :math:`\beta`: by Newton's step, or where that is of no use, to the
-columns' own thresholds (the alternation, which is Sinkhorn's for :math:`f=e^t`).
+All of it is in double precision.  A round keeps the rows at their budgets, by the
+solver of `soft_topk`, and changes the columns' thresholds :math:`\beta`.  It takes
+Newton's step; if that does not reduce the errors, it puts the columns at their budgets
+and then the rows (the alternation, which is Sinkhorn's for :math:`f=e^t`).
 Derived in *training/balance*.
 """
 
@@ -20,13 +21,13 @@ from .additive import Additive
 from .numpy import Solution, solve
 
 _EPS = float(np.finfo(np.float64).eps)
-_COOLING = 4.0  # the temperatures before the last fall by this factor
-_WARM = 20  # rounds at each of them, at most
-_NEAR = 1e-2  # what the columns may be off by there
-_STRIDE = 64.0  # temperatures; no step of Newton's is longer
-_LENGTHS = 16  # of a step, to try
-_PATIENCE = 4  # rounds after which to ask whether budgets fit
-_SHARE = 1e-9  # of all: what rows need beyond what they can get, by more than rounding
+_COOLING = 4.0  # the search cools down to the temperature in stages of this factor
+_WARM = 20  # at most so many rounds at each of the higher temperatures
+_NEAR = 1e-2  # relative error of a column at which a higher temperature is done
+_STRIDE = 64.0  # the longest step of Newton's, in temperatures
+_LENGTHS = 16  # at most so many lengths of a step are tried
+_PATIENCE = 4  # after so many rounds, each checks whether the budgets can be met
+_SHARE = 1e-9  # part of the total by which a set of rows lacks more than rounding
 _UNFIT = "no shares in [0, 1] have the sums k and columns: "
 
 
@@ -38,9 +39,9 @@ class Problem(NamedTuple):
     x : (m, n) float64 array
         The scores, -inf where a share is known.
     known : (m, n) array
-        The shares that the budgets leave no choice for, else 0.
+        1 where the budgets force a share to be 1, else 0.
     k, c : (m,), (n,) arrays
-        What is left of the budgets.
+        The budgets of the rows and columns, less the known shares.
     """
 
     x: Array
@@ -49,13 +50,13 @@ class Problem(NamedTuple):
     c: Array
 
     def off(self, errors: Array) -> float:
-        """The largest error of a column, as a share of its budget."""
+        """The largest error of a column relative to its budget."""
         budget = np.where(self.c > 0, self.c, np.inf)
         return float((np.abs(errors) / budget).max())
 
 
 class State(NamedTuple):
-    """Shares, the rows' thresholds (anchor, offset), the columns', and their errors."""
+    """Shares, thresholds of rows (anchor, offset) and columns, and column errors."""
 
     p: Array
     anchor: Array
@@ -65,13 +66,13 @@ class State(NamedTuple):
 
     @property
     def error(self) -> float:
-        """What the columns are off by in all, or inf for a step into nowhere."""
+        """The sum of the columns' absolute errors; inf if one is NaN or infinite."""
         total = float(np.abs(self.off).sum())
         return total if math.isfinite(total) else math.inf
 
 
 def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
-    """Budgets that fit one by one, and what they leave no choice for."""
+    """The problem, with the forced shares; an error if a budget cannot be met."""
     for axis, (budget, name) in enumerate(zip((k, c), names, strict=True)):
         count = np.isfinite(x).sum(axis=1 - axis)
         fits = (budget >= 0) & (budget <= count)
@@ -93,14 +94,15 @@ def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
 
 
 def _forced(given: Problem) -> Problem:
-    """Shares of 0 and 1 that a budget of nothing or of everything leaves no choice for.
+    """The problem without the shares that are forced to be 0 or 1.
 
-    Their entries, and what they take from the budgets, are taken out until none is
-    left.
+    A budget of 0 forces the shares of its row or column to be 0, and a budget equal to
+    the number of entries forces them to be 1.  These entries are removed, with their
+    shares subtracted from the budgets, until no budget forces any more.
     """
     x, known, k, c = given
     free = np.isfinite(x)
-    least = 8 * _EPS * k.sum()  # what rounding leaves of a budget
+    least = 8 * _EPS * k.sum()  # a budget of no more than this is 0 after rounding
     while True:
         rest = free.sum(axis=1) - k, free.sum(axis=0) - c
         empty = free & ((k <= least)[:, None] | (c <= least))
@@ -116,11 +118,12 @@ def _forced(given: Problem) -> Problem:
 
 
 def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
-    """An error if the rows with the least thresholds ask for more than there is.
+    """Raise an error if the rows with the least thresholds need more than there is.
 
-    The columns can give the rows of a set I at most the sum of min(c, |E(I, j)|), E the
-    entries that take part.  Where budgets do not fit the dual has no minimum, the
-    thresholds run off, and the first rows in their order show such a set.
+    A set I of rows can get at most min(c_j, |E(I, j)|) from column j, where E(I, j) are
+    its entries there that take part.  If the budgets cannot be met, the dual has no
+    minimum and the thresholds diverge.  Sorted by their thresholds, the first rows then
+    form a set whose budgets exceed the sum of these bounds.
     """
     order = np.argsort(alpha, kind="stable")
     count = np.cumsum(np.isfinite(problem.x[order]), axis=0)
@@ -139,7 +142,7 @@ def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
 def balanced_matrix(
     curve: Curve, problem: Problem, tau: float, limit: int, names: tuple[str, str]
 ) -> State:
-    """Shares with these budgets, found from those at higher temperatures."""
+    """Shares with these budgets, with a start from those at higher temperatures."""
     x = problem.x
     scores = x[np.isfinite(x)]
     if not scores.size:
@@ -172,7 +175,7 @@ def _search(
     goal: float,
     names: tuple[str, str],
 ) -> tuple[Array, float]:
-    """The columns' thresholds, and by what share of a budget they are still off."""
+    """The columns' thresholds, and the largest relative error of a column there."""
     at = _at(curve, problem, beta, tau)
     for count in range(limit):
         if problem.off(at.off) <= goal:
@@ -190,25 +193,26 @@ def _search(
 
 
 def _at(curve: Curve, problem: Problem, beta: Array, tau: float) -> State:
-    """The rows at their budgets, given the columns' thresholds."""
+    """The state with all rows at their budgets, for these thresholds of the columns."""
     found = _thresholds(curve, problem.x - beta, problem.k, tau)
     return State(*found, beta, found.p.sum(axis=0) - problem.c)
 
 
 def _alternate(curve: Curve, problem: Problem, alpha: Array, tau: float) -> State:
-    """The columns at their budgets, then the rows."""
+    """The state after the columns, and then the rows, are put at their budgets."""
     found = _thresholds(curve, problem.x.T - alpha, problem.c, tau)
     return _at(curve, problem, _centred(found.anchor + tau * found.offset), tau)
 
 
 def _newton(curve: Curve, problem: Problem, at: State, tau: float) -> State | None:
-    """A step of Newton's, as long as it shrinks the errors; None if there is none.
+    """The state after Newton's step, shortened or lengthened; None if none is found.
 
-    Along the step the dual is convex, and its slope is less the product with the
-    errors: where no length shrinks them, as near a kink of the curve, the longest one
-    is taken that was seen to lie before the minimum.
+    The first length tried that shrinks the sum of the errors is taken.  If there is
+    none, as may happen near a kink of the curve, it is the longest length known to lie
+    before the minimum of the dual.  That can be told from its sign: along the step the
+    dual is convex, and its slope is minus the inner product of errors and step.
     """
-    with np.errstate(all="ignore"):  # weights that nearly vanish
+    with np.errstate(all="ignore"):  # weights near 0 may overflow in a quotient
         step = tau * Additive(slopes(curve, problem.x, at, tau)).reduced(at.off)
     longest = np.abs(step).max()
     if not math.isfinite(longest):
@@ -240,7 +244,7 @@ def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
 
 
 def _centred(beta: Array) -> Array:
-    """Thresholds less their mean, 0 where a column takes no part."""
+    """The thresholds minus their mean; 0 for a column that takes no part."""
     taking = np.isfinite(beta)
     return np.where(taking, beta - beta[taking].mean(), 0)
 

@@ -2,18 +2,20 @@ r"""The threshold of a budget with costs, for every curve and array library.
 
 .. math:: \sum_ic_if(u_i)=K,\qquad u_i=\frac{x_i-\lambda s_i}\tau,
 
-with :math:`s_i=c_i` where a score is what an entry is worth, and :math:`s_i=1` where it
-is per unit of cost.  The search is that of `root`, over sums that count an entry
-:math:`c_i` times, from a bracket that holds for every curve: with :math:`q=K/\sum c`,
+with :math:`s_i=c_i` if a score is the value of an entry, and :math:`s_i=1` if it is the
+value for each unit of cost.  The search is that of `root`, with sums in which an entry
+has the weight :math:`c_i`.  It starts from a bracket that holds for every curve: with
+:math:`q=K/\sum c`,
 
 .. math:: \min_i\frac{x_i-\tau f^{-1}(q)}{s_i}\le\lambda
           \le\max_i\frac{x_i-\tau f^{-1}(q)}{s_i},
 
-since all shares are at least q at the one end and at most q at the other.
+since all shares are at least q at the lower end and at most q at the upper end.
 
-Three differences count digits that cancel, and get more than the type has: the scores
-less the threshold's price, :math:`x_i-as_i`; the costs of the entries whose share is
-above 1/2; and the budget less these.  What else is summed is the lesser of p and 1 - p.
+Three results suffer from cancellation, and are computed with more digits than the type
+has: the differences :math:`x_i-as_i`; the sum of the costs of the entries whose share
+is above 1/2; and the budget minus this sum.  All other sums have terms
+:math:`c_i\min(p_i,1-p_i)`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Row(NamedTuple):
     x, c : (..., n) arrays
         Scores and costs; both are 0 where an entry takes no part.
     halves : pair of (..., n) arrays, or None
-        Those of c, where a score is what an entry is worth.
+        The halves of c (`exact.halves`) if a score is the value of an entry, else None.
     parts : three (..., n) arrays
         c in parts that can be summed exactly.
     whole, part : (...) arrays
@@ -53,11 +55,11 @@ class Row(NamedTuple):
     tau: Any
 
     def priced(self, t: Any) -> Any:
-        """s times a number a row."""
+        """s t, with one t for each row."""
         return t[..., None] if self.halves is None else t[..., None] * self.c
 
     def column(self) -> Any:
-        """The temperature, to divide rows by."""
+        """The temperature in a shape that broadcasts over the rows."""
         return self.tau[..., None] if getattr(self.tau, "ndim", 0) else self.tau
 
     def distances(self, a: Any) -> Any:
@@ -72,14 +74,14 @@ class Row(NamedTuple):
         return self.distances(a) - self.priced(t)
 
     def left(self, taken: Any) -> Any:
-        """The budget less the costs of what is taken."""
+        """The budget minus the costs of the entries where `taken` is true."""
         xp = namespace(taken)
         spent = [xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts]
         return left(self.whole, self.part, spent)
 
 
 def left(whole: Any, part: Any, spent: Any) -> Any:
-    """The budget, the sum of two floats, less costs that are given as three sums."""
+    """The budget whole + part minus the costs, which are given as three sums."""
     return exact.total([whole, -spent[0], part, -spent[1], -spent[2]])
 
 
@@ -90,7 +92,7 @@ def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
 
 
 def begin(curve: Curve, row: Row) -> State:
-    """The bracket, and Newton's step from equal slopes as a guess."""
+    """The bracket, and a first guess: Newton's step if all slopes were equal."""
     xp, c, on = namespace(row.x), row.c, row.c > 0
     eps, tiny = (getattr(xp.finfo(c.dtype), v) for v in ("eps", "tiny"))
     s = xp.where(on, c, 1) if row.halves else xp.ones_like(c)
@@ -116,13 +118,15 @@ def begin(curve: Curve, row: Row) -> State:
 
 
 def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
-    """The step that follows from the sums over the rows at `at`.
+    """The next state, from the sums over the rows at `at`.
 
-    A row is done where its excess is no larger than the rounding of its sums, 2 eps of
-    their terms, and where the bracket is so narrow that no u can change by more than
-    eps / 64; `steep` is the largest s of the row.  That the rounding of the u explains
-    an excess is no reason to stop: where the slope jumps, what it explains on the one
-    side of the jump may be a wrong threshold on the other.
+    A row has converged if its excess is no larger than the rounding error of its sums,
+    2 eps (P + C), or if the bracket is so narrow that no u can change by more than
+    eps / 64.  `steep` is the largest s of the row, by which u changes most.
+
+    An excess that the rounding of the u could explain does not end the search.  If the
+    slope jumps nearby, the same excess may come from a threshold that is far off on the
+    other side of the jump.
     """
     a, search, done = at
     u, t, xp = row.at(a, search.t), search.t, namespace(row.x)
@@ -135,7 +139,7 @@ def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
     excess = (P - C) - row.left(high)
     excess = xp.where(abs(excess) <= 2 * eps * (P + C), 0, excess)
     step = excess / W
-    if not row.halves:  # an entry counts c times, of which the curve has a model
+    if not row.halves:  # the sums are those of c_i equal entries, as the step assumes
         S = P
         if curve.needs_sum:
             S = xp.sum(xp.where(u <= curve.support[1], row.c * p, 0), axis=-1)
@@ -151,7 +155,7 @@ def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
 
 
 def solve(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
-    """Anchors and offsets of the rows that are `free`: 0 < K < the sum of the costs."""
+    """Anchors and offsets of the `free` rows, with 0 < K < the sum of the costs."""
     xp = namespace(row.x)
     steep = xp.max(row.c, axis=-1) if row.halves else xp.ones_like(row.c[..., 0])
 
@@ -168,10 +172,10 @@ def solve(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
 
 
 def settled(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
-    """The middle of the thresholds, where all shares are 0 or 1 at an interval of them.
+    """The thresholds; where they are an interval with all shares 0 or 1, its middle.
 
-    Up to where the first of the entries above loses some of its share, and down to
-    where the first of the others gets one.
+    The upper end is the first threshold at which the share of an entry above falls
+    below 1, the lower end the one at which the share of another entry becomes positive.
     """
     xp = namespace(row.x)
     up, down, above = interval(curve, row, a, t)
@@ -183,7 +187,7 @@ def settled(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
 
 
 def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
-    """The offsets at which each entry's share is 1 and 0, and which are above."""
+    """The offsets at which each entry's share reaches 1 and 0, and which are above."""
     xp, d, (least, most) = namespace(row.x), row.distances(a), curve.support
     above = d - row.priced(t) > curve.centre
     s = xp.where(row.c > 0, row.c, 1) if row.halves else 1

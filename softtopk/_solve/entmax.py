@@ -1,9 +1,9 @@
-r"""Shares at k = 1, from the few scores near the largest.
+r"""Shares at k = 1 (entmax), from the few scores near the largest.
 
 With :math:`b=\alpha-1` the shares of entmax are
-:math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}` for the largest share m: only scores within
-:math:`1/b` of the largest can have one.  They are softmax at b = 0 and sparsemax at
-b = 1.  Derived in *distributions/entmax*.
+:math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}`, where m is the largest share.  So only scores
+within :math:`1/b` of the largest can have a positive share.  Entmax is softmax at
+b = 0 and sparsemax at b = 1.  Derived in *distributions/entmax*.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from .._rows import Array, distances, row_dot
 
 _EPS = 2.0**-52
-_HUGE = 1e300  # times a distance of 0 it is 0, times any other one at least 1
-_SHORT = 512  # rows up to this length are sorted where that gives the threshold
+_HUGE = 1e300  # finite, so that it gives 0 at the distance 0, and at least 1 elsewhere
+_SHORT = 512  # rows up to this length are sorted if b is 1/2 or 1 (closed forms)
 # In a row at least this long, the threshold of a sample of the row first excludes the
 # scores that cannot have a share.  _LONG is for alpha >= 2.  For alpha < 2 only longer
 # rows gain by it: there many scores have a share, so that few are excluded, or else
@@ -49,7 +49,7 @@ def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, 
     if not isinstance(b, np.ndarray):
         return _entmax_one(x, b, tau)
     p, m = np.empty_like(x), np.empty(len(x))
-    # Where alpha has a closed power, it is exact and faster.
+    # For these values of alpha the power has a closed form, which is exact and faster.
     special = np.where((b == 0) | (b == 0.5) | (b == 1), b, np.nan)
     for value in np.unique(special):
         part = np.isnan(special) if np.isnan(value) else special == value
@@ -79,10 +79,11 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
 
 
 def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | Array]:
-    """The places in a long row ``(1, n)`` that may have a share, and a bound of those.
+    """Where a long row ``(1, n)`` may have positive shares, and a bound of the shares.
 
-    With fewer scores the threshold is lower.  So what is below that of a part of the
-    row has no share, and what is above it has at most the share counted from there.
+    With fewer scores the threshold is lower, so the threshold of a sample of the row is
+    a lower bound.  A score below it has the share 0, and a score above it has at most
+    the share that it would have at this lower threshold.
     """
     near, most = x[0] >= _cut(x, b, tau), 1.0
     few = max(_SHORT, x.size // _PART)
@@ -94,25 +95,26 @@ def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | 
             with np.errstate(over="ignore"):
                 reach = tau / b * np.minimum(largest, 1) ** b * (1 + 1e-6)
                 near &= x[0] >= (top - reach).astype(x.dtype)
-                # Not from the cut, which is rounded to the grid of the scores.
+                # Not computed from the cut above, which is rounded to the scores' type.
                 above = x.max(axis=-1).astype(np.float64) - top + reach
                 most = np.minimum(above / tau * b * (1 + 1e-6), 1) ** (1 / b)
     return np.flatnonzero(near), most
 
 
 def _cut(x: Array, b: float | Array, tau: float) -> Array:
-    """The score of each row below which no other has a share."""
+    """The score of each row below which every share is 0."""
     with np.errstate(over="ignore"):
-        # Rounding is monotone: no score above the exact cut is left out.
+        # Rounding is monotone, so a score above the exact cut is not below this one.
         return (x.max(axis=-1) - tau / b).astype(x.dtype)
 
 
 def _entmax_near(
     x: Array, b: float | Array, tau: float, short: int, most: float | Array = 1.0
 ) -> tuple[Array, Array]:
-    """`entmax_shares` from the scores near the largest; by sorting up to `short`.
+    """`entmax_shares` from the scores near the largest.
 
-    No share exceeds `most`.
+    Rows of up to `short` scores are sorted if b is 1/2 or 1.  `most` is an upper bound
+    of the shares.
     """
     R, n = x.shape
     if n <= short and not isinstance(b, np.ndarray) and b in (0.5, 1):
@@ -134,9 +136,10 @@ def _entmax_near(
 def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     """`entmax_shares` for b = 1 and b = 1/2 from the sorted scores.
 
-    With the j largest scores alone the threshold is the root of a linear or quadratic
-    equation.  Its sums are cumulative; one Newton step over the row, whose sums are
-    pairwise, takes their rounding away.
+    If the j largest scores have positive shares, the threshold is the root of a linear
+    (b = 1) or quadratic equation in their cumulative sums.  These sums have a larger
+    rounding error than NumPy's pairwise sums, so one Newton step with pairwise sums
+    over the row removes it.
     """
     with np.errstate(over="ignore"):
         z = x.astype(np.float64)
@@ -171,11 +174,12 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
 
 
 def entmax_row(x: Array, tau: float) -> Array | None:
-    """`entmax_shares` of one row ``(n,)`` for b = 1/2, from a few numbers.
+    """`entmax_shares` of one row ``(n,)`` for b = 1/2, with Python floats.
 
-    A score is above the threshold if the scores that are not below it, counted from
-    it, have shares of less than 1 in all.  None if many scores are near the largest, if
-    none is finite, or near the end of the range.
+    A score v is above the threshold if, with the threshold at v, the shares sum to less
+    than 1.  The result is None, and the caller takes another way, if many scores are
+    near the largest, if no score is finite, or if the scores are near the end of the
+    range of their type.
     """
     top = float(x.max())
     if not abs(top) + tau / 0.5 < 1e38:
@@ -204,7 +208,7 @@ def entmax_row(x: Array, tau: float) -> Array | None:
 
 @dataclass
 class _Near:
-    """The scores near the largest of their row, one row after the other.
+    """The scores near the largest of their row, with the rows concatenated.
 
     Attributes
     ----------
@@ -225,13 +229,13 @@ class _Near:
     most: Array
 
     def spread(self, column: Any) -> Any:
-        """One number of each row, repeated for its entries."""
+        """One number for each row, repeated for its entries."""
         if not isinstance(column, np.ndarray) or len(column) == 1:
             return column
         return np.repeat(column, self.counts)
 
     def shares(self, m: Array) -> tuple[Array, Array]:
-        """Shares where the largest of each row is m, and their derivatives by m."""
+        """The shares if the largest of each row is m, and their derivatives by m."""
         if not isinstance(self.b, np.ndarray):
             if self.b == 1:
                 p = np.maximum(self.d + self.spread(m), 0)
@@ -254,11 +258,11 @@ class _Near:
         return ratio, slope
 
     def excess(self, m: Array) -> tuple[Array, Array, Array]:
-        r"""By how much the shares exceed 1 at m, the next m, and the shares.
+        r"""The excess S - 1 at m, the next m, and the shares; S is the shares' sum.
 
-        With u = m^b the b-th power of the sum S is nearly linear in u: linear for
-        b = 1, and in the limit b = 0 in log u.  Newton's step is that of
-        :math:`S(u)^b=1`.
+        The step is Newton's for :math:`S(u)^b=1` in the variable u = m^b, because S^b
+        is nearly linear in u.  For one entry it is u itself, and for b = 1 it is
+        piecewise linear.
         """
         p, slope = self.shares(m)
         S = np.add.reduceat(p, self.starts)
@@ -270,10 +274,11 @@ class _Near:
         return S - 1, m * np.exp(np.log1p(drop) / b), p
 
     def balanced(self, m: Array) -> Array:
-        """Shares at the solution m.
+        """The shares at the solution m.
 
-        For b > 1 a share near its start can change by much more than an ulp of m
-        does: a fraction of an ulp makes them sum to 1.
+        For b > 1 the slope of a share is unbounded where the share becomes positive, so
+        an ulp of m may change a share by much more than an ulp.  One more Newton step,
+        by a fraction of an ulp of m, is applied to the shares so that they sum to 1.
         """
         p, slope = self.shares(m)
         if np.any(self.b > 1):
@@ -295,7 +300,7 @@ class _Near:
         return self._enclose() if self.b > 1 else self._fall()
 
     def _fall(self) -> Array:
-        """For b <= 1: S^b is convex in u, and Newton's steps from above fall to 1."""
+        """m for b <= 1: S^b is convex in u, so Newton's steps from above decrease m."""
         near, rows, m = self, np.arange(len(self.counts)), self.most
         result = m.copy()
         # The last step may be as long as 2^-28 if Newton's error after it is of the
@@ -313,10 +318,11 @@ class _Near:
         return result
 
     def _enclose(self) -> Array:
-        """For b > 1: Newton's steps within a bracket.
+        """m for b > 1: Newton's steps within a bracket.
 
-        S has a vertical tangent where a share starts: there steps may be tiny far
-        from the root, so only the excess or the bracket ends the search.
+        S has a vertical tangent where a share becomes positive.  Near such a point a
+        step may be tiny although the root is far, so a short step does not end the
+        search.  A vanishing excess or a bracket without a float inside does.
         """
         low, high = 1 / self.counts, self.most.copy()
         near, rows, m = self, np.arange(len(self.counts)), high
@@ -342,10 +348,11 @@ class _Near:
     def _shrink(
         self, moving: Array, useful: Array, rows: Array, m: Array
     ) -> tuple[_Near, Array, Array]:
-        """Leave out rows at rest, and the useless half of the entries of a row.
+        """The rows that are not done, without the entries that are no longer needed.
 
-        What happens to a row depends on that row alone, so that its result is the
-        same in any batch.
+        Entries are removed from a long row once at least half of them are not `useful`.
+        Each decision depends on one row alone, so that the result of a row is the same
+        in any batch.
         """
         long = self.counts > _SHORT
         if moving.all() and not long.any():
@@ -362,7 +369,7 @@ class _Near:
         return _Near(self.d[keep], starts, counts, b, m), rows[moving], m
 
     def _rows(self, part: Array) -> _Near:
-        """Some of the rows, where b is an array."""
+        """The rows where `part` is true; b is an array."""
         keep, counts = self.spread(part), self.counts[part]
         b = np.asarray(self.b)[part]
         starts = np.cumsum(counts) - counts
@@ -410,7 +417,8 @@ def log_shares(
     e = np.exp(d)
     if weight is not None:
         e *= weight
-    # S = 1 + rest: the largest term would swallow the digits of the others.
+    # log S = log1p(S - 1).  The largest term enters S - 1 as its value minus 1, which
+    # is 0 without weights, so that it does not cancel digits of the other terms.
     place = x.argmax(axis=-1)[:, None]
     largest = np.take_along_axis(e, place, axis=-1)
     np.put_along_axis(e, place, largest - 1, axis=-1)

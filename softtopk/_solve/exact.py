@@ -1,8 +1,9 @@
 r"""Sums and products with their rounding errors, for every array library.
 
 A float is the sum of two *halves* whose products with other halves are exact
-(Veltkamp), and the error of a sum is a float (Knuth).  Only sums are ever rounded here,
-so that a compiler that fuses a product into the sum after it changes nothing.
+(Veltkamp), and the rounding error of a sum is a float (Knuth).  All products here are
+exact and only sums are rounded, so a compiler that fuses a product into the following
+sum changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Halves = tuple[Any, Any]
 
 
 def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """The rounded sum and what rounding took from it."""
+    """The rounded sum and its rounding error: a + b is exactly the sum of both."""
     s = a + b
     v = s - a
     return s, (a - (s - v)) + (b - v)
@@ -31,7 +32,7 @@ def halves(a: Any, bits: int | None = None) -> Halves:
 
 
 def minus_product(x: Any, a: Halves, b: Halves) -> Any:
-    """x - a b to an ulp of itself and eps^2 of its terms."""
+    """x - a b, with an error of an ulp of the result plus eps^2 (|x| + |a b|)."""
     (a1, a0), (b1, b0) = a, b
     return total([x, -(a1 * b1), -(a1 * b0), -(a0 * b1), -(a0 * b0)], 1)
 
@@ -49,11 +50,11 @@ def total(terms: list[Any], times: int = 2) -> Any:
 
 
 def summable(c: Any) -> tuple[Any, Any, Any]:
-    """Three parts of each entry of rows whose sums over any of the row are exact.
+    """Each entry as a sum of three parts that can be added up over any part of a row.
 
-    The first two are multiples of so large a unit that no sum of them is rounded; the
-    sum of the last is, but it has less than n^2 eps^2 of the row's sum.  (The
-    extraction of Rump, Ogita and Oishi.)
+    The first two parts are multiples of a unit so large that their sums have no
+    rounding error.  The sum of the third is rounded, but it is less than n^2 eps^2
+    times the sum of the row.  (The extraction of Rump, Ogita and Oishi.)
     """
     xp = namespace(c)
     grid = 2 * xp.sum(c, axis=-1)[..., None]

@@ -96,7 +96,7 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
 def _plain(
     curve: Curve, x: Array, k: Array, finite: Array, tau: float, p: Array
 ) -> tuple[Array, Array]:
-    """Anchors and offsets by `root.solve`, in double precision; writes the shares to p."""
+    """Anchors and offsets by `root.solve`, in double precision; p gets the shares."""
     x = x.astype(np.float64)
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite)
@@ -142,7 +142,7 @@ class _Block:
         return self.anchor, scheme.offset(t)
 
     def _order(self) -> None:
-        """Find the K-th and J-th largest score; p holds the partitioned rows after it."""
+        """Find the K-th and J-th largest score; p is used to partition the rows."""
         self.pair = order_pair(self.x, self.k, self.p, self.zero or not self.one)
 
     def _distances(self) -> Array:
@@ -197,7 +197,7 @@ class _Block:
         return self.scheme.place(low), self.scheme.place(high)
 
     def _narrow(self, sums: _Sums) -> _Sums:
-        """Sums over the entries of a long row whose terms vary with t, if these are few.
+        """Sums over the entries of a long row whose terms vary with t, if few.
 
         For a curve that reaches 0 and 1, the K-th entry has a positive share and the
         J-th a share below 1, unless the gap between them is wider than the support.  So
@@ -205,9 +205,8 @@ class _Block:
         share 0 at the threshold, and one that lies above the J-th by as much has the
         share 1.  Their moments are added as constants.
 
-        For a curve that reaches 1 only, with the K-th score as anchor, t >= 0.  Then
-        the terms of the entries up to the anchor depend on t through a common factor
-        only: for the exponential, S is their sum in every pass.
+        For a curve that reaches 1 only, with the K-th score as anchor, t >= 0.  Then an
+        entry up to the anchor (V <= 1 <= e^t) adds the same V to S in every pass.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
         if not self.one or (not self.zero and _FEW * self.k > self.n):
@@ -225,12 +224,12 @@ class _Block:
         return _Sums(scheme, v[near], self.k, fixed)
 
     def _from_sample(self) -> Any:
-        """`_anchored` for a long row of scores that lie near each other, else None.
+        """`_anchored` for a long row whose scores lie near each other, else None.
 
-        The k-th score takes longer than a pass, and all it serves for is to count from
-        it: the threshold may be log(n) temperatures away, or as far as the support is
-        wide.  The k-th score of a sample does as well, if the threshold turns out to be
-        hardly farther from it.
+        Finding the k-th score takes longer than a pass, and it serves only as the
+        anchor.  The threshold may be log(n) temperatures away from it, or the width of
+        the support.  So the k-th score of a sample serves as well, if the threshold
+        turns out to be hardly farther than that from it.
         """
         scheme, k, n = self.scheme, self.k, self.n
         low, high = scheme.curve.support
@@ -252,7 +251,8 @@ class _Block:
         offset, width = scheme.offset(t), high - low
         if not abs(offset) <= min(math.log(n), 1 + width):
             return None
-        # Without a share between 0 and 1 the threshold may be one of many.
+        # If no entry of the sample has a share between 0 and 1, the thresholds may be
+        # an interval, of which the K-th and J-th score give the middle.
         inner = np.abs(sample - offset - scheme.curve.centre) < 0.49 * width
         if width < math.inf and np.count_nonzero(inner) == 0:
             return None
@@ -261,9 +261,10 @@ class _Block:
 
 
 def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
-    """The t of every row of a block, or of one, from where to start.
+    """The t of every row of a block, or of a single row, from the first t.
 
-    Without `bracket`, a function, t is NaN where one is needed.
+    `bracket` is a function that returns bounds of t.  It is called only if the search
+    needs them; without it the result is then NaN.
     """
     single, found, bounds = not isinstance(t, np.ndarray), t, None
     row: Any = () if single else np.arange(len(t))
@@ -296,7 +297,7 @@ def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
             found[row] = at.t
             if done.all():
                 break
-            # Rows that are done would only cost time.
+            # At least half of the rows are done: the others go on without them.
             row = row[~done]
             sums = _Sums(sums.scheme, sums.v[~done], sums.k[~done])
             at = Search(*(field[~done] for field in at))
@@ -305,9 +306,9 @@ def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
 
 
 class _Sums:
-    """The scheme's sums over each row of v, and over what else is fixed.
+    """The scheme's moments of each row of v, plus constant moments that are given.
 
-    A long row comes in parts for the cache.
+    A long row is summed in parts that fit the cache.
     """
 
     def __init__(self, scheme: Scheme, v: Array, k: Any, *fixed: Any) -> None:
@@ -326,17 +327,20 @@ class _Sums:
         return m, P, C, W
 
     def select(self, t: Any) -> None:
-        """Put the shares in the place of v."""
+        """Write the shares over v."""
         for part in self.parts:
             self.scheme.select(part, t)
 
     def last(self, t: Any, step: Any, moments: Moments) -> Any:
-        """Whether a step is the last: it is small, or exact and passes no entry.
+        """Whether a step is the last: it is small, or exact and leaves m unchanged.
 
-        A small step that passes a jump of the slope is not the last: a slope that is
-        many times as steep there would have asked for as much less.  The rounding of a
-        step that leads to a much smaller number, or from sums much larger than the
-        budget, would be felt there.
+        A small step is not the last if it passes a point where the slope jumps (in a
+        counted scheme, where m changes) and is not 16 times smaller still: if the slope
+        is many times as steep there, the right step is as many times shorter.
+
+        An exact step is not the last if |step| is much smaller than |t|, or if the step
+        changes the sum of the shares by much more than the budget.  In these cases the
+        rounding errors of t and of the sums would remain in the result.
         """
         scheme, move, W = self.scheme, abs(step - t), moments[3]
         unit = self.unit
@@ -357,7 +361,7 @@ class _Sums:
         return sure | ask
 
     def count(self, t: Any) -> Any:
-        """The first of the moments alone, of an exact or counted scheme."""
+        """m alone, without the other moments, for an exact or counted scheme."""
         m = sum(moments[0] for moments in self.fixed)
         masks = (mask for part in self.parts for mask in self.scheme.past(part, t))
         if not isinstance(t, np.ndarray):
@@ -367,5 +371,5 @@ class _Sums:
 
 
 def _some(truth: Any) -> Any:
-    """Whether any is true; any() takes as long as a pass over a short row."""
+    """Whether any is true.  np.any would take as long as a pass over a short row."""
     return np.count_nonzero(truth) if isinstance(truth, np.ndarray) else truth

@@ -1,8 +1,8 @@
-"""The sums of the named curves in fewer operations than their functions take.
+"""The sums of the named curves, in fewer operations than calls of their functions take.
 
-A curve with f(c + t) = 1 - f(c - t) needs one evaluation an entry: the lesser q of the
-share and what it lacks to 1.  Each function here has q, on which side the entry is, and
-the sum of the slopes from q.
+A curve with f(c + t) = 1 - f(c - t) needs one evaluation for each entry, that of
+q = min(p, 1 - p).  Each function here computes q, the side of c on which the entry is,
+and the sum of the slopes from q.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Function = Callable[..., Any]
 
 
 def in_turn(u: Any, values: Function, *sums: Function) -> list[Any]:
-    """Sums of each row, each a function of the values of its distances u.
+    """Sums over each row; `sums` are functions of what `values` returns for u.
 
-    Where one sum waits for another, the values are calculated again for it.
+    Where a sum must wait for the one before (`after`), so that XLA does not fuse both
+    and materialise the row, the values are rematerialised for it.
     """
     at, found = values(u), []
     for of in sums:
@@ -32,7 +33,7 @@ def in_turn(u: Any, values: Function, *sums: Function) -> list[Any]:
 
 
 def total(true: Any, yes: Any, no: Any) -> Any:
-    """The sum of each row, of some entries where it is true and of others elsewhere."""
+    """The sum over each row of `yes` where `true`, and of `no` elsewhere."""
     xp = namespace(true)
     return xp.sum(xp.where(true, yes, no), axis=-1)
 
@@ -46,7 +47,7 @@ def _high(high: Any, q: Any) -> Any:
 
 
 def _positive(w: Any) -> Any:
-    """The sum of w, which is not negative, as a choice: XLA stores no factor of one."""
+    """The sum of w >= 0, as that of where(w > 0, w, 0): XLA then stores no array w."""
     return total(w > 0, w, 0)
 
 
@@ -75,9 +76,10 @@ def _sigmoid(u: Any) -> Sums:
 
 
 def _clip(u: Any) -> Sums:
-    """Of m shares that are 1 and W inner ones, which P sums as they are.
+    """m shares are equal to 1, and W lie between 0 and 1; P is the sum of the latter.
 
-    To sum what those above 1/2 lack would halve at best what is rounded.
+    Summing 1 - p for the shares above 1/2, as the other curves do, would at best halve
+    the rounding error.
     """
 
     def positive(one: Any, u: Any) -> Any:
@@ -113,5 +115,5 @@ _QUICK: list[tuple[Curve, Function]] = [
 
 
 def quick(curve: Curve) -> Function | None:
-    """The function that sums a named curve, or None."""
+    """The function with the sums of a named curve, or None for another curve."""
     return next((found for known, found in _QUICK if known is curve), None)

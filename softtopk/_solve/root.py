@@ -1,17 +1,18 @@
 r"""The threshold from sums over a row alone, for every curve and array library.
 
-A pass at the pair (a, t), :math:`\lambda=a+\tau t`, takes :math:`u=(x-a)/\tau-t` and
-sums over each row: m entries with shares above 1/2 (of the clip, with whole shares), P
-the shares of the others, C what the m lack to 1, and W the slopes.  The excess
-:math:`P-C-(k-m)` says on which side of the root t is, and the curve proposes a step.
-The search takes it where it stays inside the bracket, and halves the bracket where it
-does not or where, after a few passes, neither the bracket nor the excess has halved: so
-it ends whatever the curve.
+A pass at the pair (a, t), :math:`\lambda=a+\tau t`, computes :math:`u=(x-a)/\tau-t` and
+four sums over each row: m, the number of entries whose share is above 1/2 (for the
+clip, equal to 1); P, the sum of the shares of the others; C, the sum of 1 - p over the
+m entries; and W, the sum of the slopes.  The sign of the excess :math:`P-C-(k-m)` says
+on which side of the root t is, and the curve proposes a step.  The search takes the
+step if it stays inside the bracket.  Otherwise it halves the bracket, and it does so
+too if, after a few passes, neither the bracket nor the excess has halved.  So it ends
+for every curve.
 
-The anchor a follows the iterates, from the first one on, and t holds what rounding
-takes from a: an offset or a scale common to all scores costs no accuracy, nor do a few
-scores that are far from all others, and no order statistic is needed.  Where the search
-begins: `start`.
+From the first iterate on, the anchor a is the rounded threshold of the last pass, and t
+is the rounding error of a.  Therefore an offset or a scale common to all scores costs
+no accuracy, nor do a few scores that are far from all others, and no order statistic is
+needed.  The bracket and the first guess are in `start`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from .quick import in_turn, quick, total
 from .start import Moments, Search, State, begin, follow, rebase
 
 PATIENCE = 5
-"""Passes after which the bracket or the excess must halve."""
+"""After so many passes, each must halve the bracket or the excess."""
 
 LIMIT = 2500
-"""No search comes here: halving leaves the range of the floats sooner."""
+"""Passes at most.  No search reaches it: halving exhausts the floats' range sooner."""
 
 
 def narrow(search: Search, excess: Any) -> Search:
-    """The bracket after a pass: shares that sum to too much ask for a higher t."""
+    """The bracket after a pass: the root is above t if the excess is positive."""
     low = choose(excess >= 0, search.t, search.low)
     high = choose(excess <= 0, search.t, search.high)
     return Search(search.t, low, high, search.excess, search.width)
@@ -42,11 +43,11 @@ def narrow(search: Search, excess: Any) -> Search:
 def decide(
     search: Search, excess: Any, proposal: Any, count: Any
 ) -> tuple[Search, Any]:
-    """The next search, and where it halves the bracket instead of a step.
+    """The next state of the search, and whether it halved the bracket instead.
 
-    Steps may shrink an excess e-fold for as long as the floats reach: after some more
-    passes the bracket itself must halve, every other time, unless the excess vanishes
-    much faster.
+    The excess may shrink by a factor e in each pass for as many passes as the floats
+    have exponents.  So after 4 `PATIENCE` passes, every other pass halves the bracket
+    itself unless the excess has become 16 times smaller.
     """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
@@ -60,10 +61,11 @@ def decide(
 
 
 def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
-    """Whether a step leads across the bracket to its other end, or next to it.
+    """Whether a step leads to the other end of the bracket, up to rounding.
 
-    Newton's steps go to and fro for ever between two such points where the slope jumps
-    between them, and the end of a bracket that is kept wide for rounding lies beyond.
+    If the slope jumps between two points, Newton's steps can alternate between them for
+    ever.  The bracket does not stop that by itself, because its ends are widened by
+    their rounding error and lie just beyond the two points.
     """
     _, low, high, *_ = search
     left = choose(excess > 0, high - proposal, proposal - low)
@@ -73,7 +75,7 @@ def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
     """m, P, C, W and S of each row of distances, ``(..., n) -> (...)``.
 
-    S sums the shares below 1 for a curve whose step asks for it, and is P for others.
+    S is the sum of the shares below 1 for a curve whose step needs it, and else P.
     """
     named = quick(curve)
     if named:
@@ -96,7 +98,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
-    """(x - lambda) / tau of every entry; tau is a number or has one a row."""
+    """(x - lambda) / tau of every entry; tau is a number, or has one for each row."""
     return (x - a[..., None]) / _column(tau) - t[..., None]
 
 
@@ -109,15 +111,20 @@ def advance(
     count: Any,
     far: Any,
 ) -> State:
-    """The step that follows from the sums over the rows at `at`.
+    """The next state, from the sums `row` over the rows at `at`.
 
-    A row is done where its excess is rounding: 2 eps of what was summed, or 8 where the
-    step is rounding too; and where the step is so short that a smooth curve leaves no
-    more than that after it (derived in *computing/cost*).  Its step is also the last
-    for an excess that half an ulp of `far` makes, the distance at which all shares are
-    equal.  For a curve that reaches 0 and 1 what is summed may vanish: there an excess
-    of a fraction of eps is rounding, and after some passes what half an ulp of a u near
-    an end that is not 0 changes.
+    A row has converged if its excess is no larger than the rounding error of its sums:
+    2 eps (P + C), or 8 eps (P + C) if the step is below the rounding of t as well.
+
+    A row takes one last step in two cases.  One is a step so short that the bound of
+    the curve's second derivative leaves an excess within that rounding error (derived
+    in *computing/cost*).  The other is an excess no larger than the change of the sums
+    by half an ulp of `far` = |f^-1(k/n)|, the distance at which all shares are equal.
+
+    For a curve that reaches 0 and 1, P + C may vanish at the threshold.  So an excess
+    of eps / 16 (of as many times k or n - k if these are below 1) is rounding too.
+    After `PATIENCE` passes so is the change of the sums by half an ulp of u at an end
+    of the support other than 0.
     """
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
@@ -154,8 +161,8 @@ def solve(
 ) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
-    `row` has the moments of x.  Shares and slopes are those at `distances`.  Rows that
-    are not `free` may hold anything, and find nothing.
+    `row` has the moments of x.  The shares and slopes are those of the curve at
+    `distances`.  Rows that are not `free` are not searched, and may hold anything.
     """
 
     def going(count: Any, at: State) -> Any:
@@ -179,7 +186,7 @@ def solve(
 
 
 def gap_of(x: Any, u: Any) -> tuple[Any, Any, Any]:
-    """How many scores of a row have u > 0, the least of them, the next one."""
+    """How many scores have u > 0, the least of these, and the largest of the others."""
     xp, m = namespace(x), tally(u > 0, x)
     u = after(u, m)
     least = xp.min(xp.where(u > 0, x, math.inf), axis=-1)
@@ -190,10 +197,11 @@ def gap_of(x: Any, u: Any) -> tuple[Any, Any, Any]:
 def settled(
     curve: Curve, k: Budget, tau: Any, a: Any, t: Any, gap: tuple[Any, Any, Any]
 ) -> tuple[Any, Any]:
-    """The middle of the thresholds where the gap after the k-th score is too wide.
+    """The thresholds; where they are an interval, its middle.
 
-    A curve that reaches 0 and 1 has no share between them there, and its thresholds are
-    an interval; `gap_of` tells where the row's lies.
+    They are an interval if the curve reaches 0 and 1, k is whole, and the gap between
+    the k-th score and the next is at least as wide as the support: then every share is
+    0 or 1.  `gap` is what `gap_of` returns.
     """
     m, least, most = gap
     xp, width = namespace(least), curve.support[1] - curve.support[0]
@@ -203,7 +211,7 @@ def settled(
 
 
 def _column(tau: Any) -> Any:
-    """A temperature a row, to divide the row by; one number is as good."""
+    """The temperature in a shape that broadcasts over the rows."""
     return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 

@@ -67,7 +67,7 @@ class Scheme:
         self._room = tuple(self._memory)
 
     def room(self, part: Array) -> tuple[Array, ...]:
-        """Two arrays of part's shape, reused because allocating new ones takes longer."""
+        """Two arrays like part, reused because allocating new ones takes longer."""
         if self._room[0].shape != part.shape:
             self._room = tuple(self._memory[:, : part.size].reshape(2, *part.shape))
         return self._room
@@ -95,7 +95,7 @@ class Scheme:
         return -self.curve.inverse(k / n)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        """The first t of the search; the t given centres the support at the k-th score."""
+        """The first t; the t given centres the support on the k-th score."""
         mean, spread = self.curve.noise or (0.0, 1.0)
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.place(self.offset(t) + self.curve.centre + move)
@@ -105,7 +105,7 @@ class Scheme:
         raise NotImplementedError
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
-        """Masks of the entries that m counts; only exact and counted schemes need it."""
+        """Masks of the entries that m counts, for an exact or counted scheme."""
         raise NotImplementedError
 
     def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:

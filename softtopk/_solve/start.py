@@ -1,14 +1,14 @@
-r"""Where the search for the threshold begins: a bracket and a guess.
+r"""The start of the search for the threshold: a bracket and a first guess.
 
 With the largest and the least of the n scores and :math:`q=k/n`,
 
 .. math:: x_{(n)}-f^{-1}(q)\le\lambda\le x_{(1)}-f^{-1}(q),
 
-since all shares are at least q at the one end and at most q at the other.  For
-:math:`k\le1` the first share is at most k, so that :math:`\lambda\ge
-x_{(1)}-f^{-1}(k)`; for :math:`k\ge n-1` the last lacks at most n - k, so that
-:math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Derived in *selection/threshold*;
-the guess, from mean and deviation, in *computing/cost*.
+since all shares are at least q at the lower end and at most q at the upper end.  For
+:math:`k\le1` the largest share is at most k, so that :math:`\lambda\ge
+x_{(1)}-f^{-1}(k)`.  For :math:`k\ge n-1` the least share is at least k - n + 1, so that
+:math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Both are derived in *selection/threshold*,
+and the first guess, from mean and deviation, in *computing/cost*.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..curves import Curve
 
 
 class Search(NamedTuple):
-    """Where the search of each row stands: one number a row, or one number."""
+    """The state of the search; a field has a number for each row, or is a scalar."""
 
     t: Any  # the offset to evaluate next
     low: Any  # the root lies between this
     high: Any  # and this
     excess: Any = math.inf  # the size of the last excess
-    width: Any = math.inf  # the width of the bracket before
+    width: Any = math.inf  # the width of the bracket before the last pass
 
 
 class State(NamedTuple):
-    """A search, the anchor that it counts from, and which rows have ended."""
+    """A search, the anchor of its offsets, and which rows have converged."""
 
     anchor: Any
     search: Search
@@ -71,10 +71,10 @@ def measured(x: Any) -> tuple[Any, Moments]:
 
 
 def moments(x: Any, n: Any) -> Moments:
-    """What the start of a search needs, of rows with n entries above -inf.
+    """What the start of a search needs to know of rows with n entries above -inf.
 
-    The mean is NaN if an entry is; the extremes need not be: XLA's of a long row leave
-    it out.
+    If an entry is NaN, so is the mean.  The extremes need not be, because XLA's
+    reductions of a long row ignore NaN.
     """
     xp, length = namespace(x), x.shape[-1]
     top, least = extremes(x)
@@ -86,7 +86,7 @@ def moments(x: Any, n: Any) -> Moments:
 def _moments(
     top: Any, least: Any, mean: Any, x: Any, n: Any, off: Any = None
 ) -> Moments:
-    """The deviation as well, of n entries: all but those that are `off`."""
+    """The moments with the deviation, of n entries: all except those that are `off`."""
     xp, size = namespace(x), namespace(x).maximum(top - mean, mean - least)
     d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]
     squares = d * d if off is None else xp.where(off, 0, d * d)
@@ -94,7 +94,10 @@ def _moments(
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
-    """The same threshold, with the rounded sum as anchor and the rest in t, exactly."""
+    """The same threshold a + tau t, with its rounded value as anchor.
+
+    The new t has the rounding error of this sum, exactly (TwoSum), divided by tau.
+    """
     move = tau * t
     total = a + move
     moved = total - a
@@ -102,29 +105,30 @@ def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
 
 
 def follow(at: State, tau: Any) -> State:
-    """The same state, counted from its own threshold.
+    """The same state, with the rounded current threshold as anchor.
 
-    What is summed at a long offset from the anchor is rounded to units of that length:
-    a pass is made, and trusted, where the offset is a rounding error of the anchor.
+    The distances u = (x - a) / tau - t are rounded to an ulp of t.  So every pass is
+    made at an anchor for which t is only the anchor's rounding error.
     """
     search = at.search
     a, t = rebase(at.anchor, search.t, tau)
     shift = (a - at.anchor) / tau
     t = choose(shift == 0, search.t, t)
-    slack = 2 * namespace(t).finfo(t.dtype).eps * abs(shift)  # for its rounding
+    slack = 2 * namespace(t).finfo(t.dtype).eps * abs(shift)  # for the rounding of it
     low, high = search.low - shift - slack, search.high - shift + slack
     return State(a, search._replace(t=t, low=low, high=high), at.done)
 
 
 def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -> State:
-    """Where to start from, for rows with 0 < k < n finite entries.
+    """The state in which to start the search, for rows with 0 < k < n finite entries.
 
-    `middle` is the curve's inverse of k / n, for a caller that has it already: compiled
-    programs are shorter if they calculate it once.
+    `middle` is the curve's inverse of k / n.  A caller that has computed it passes it
+    on, because a compiled program is shorter if it contains the inverse once.
 
     The threshold is the (1 - k/n)-quantile of a score plus the noise of the curve.  If
-    the scores are normal, the skewness of the sum is the noise's times ``wide**-3``:
-    so much of the way from the normal quantile to the noise's own is gone.
+    the scores are normal, the skewness of that sum is the skewness of the noise times
+    ``wide**-3``.  So the guess interpolates between the normal quantile and the
+    noise's own, with ``wide**-3`` as the weight of the latter.
     """
     xp, a, q = namespace(row.mean), row.mean, k.mean
     middle = curve.inverse(q) if middle is None else middle
@@ -156,12 +160,13 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
     r"""Bounds of the offset from the K-th and J-th largest entry of d.
 
-    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since f is at
-    most 1 above and at least 0 below.  Where f is 1 from b on :math:`t\ge d_{(K)}-b`,
-    since below this K entries have a whole share; where it is 0 up to a
-    :math:`t\le d_{(J)}-a`.  (Unless the gap between the two exceeds the width b - a:
-    then the thresholds are an interval, and no search is needed.)  Widened for
-    rounding.
+    :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since the
+    shares of the entries above are at most 1, and those of the entries below at least
+    0.  If f is 1 from b on, :math:`t\ge d_{(K)}-b`, since for a lower t there are K
+    entries with share 1, which use up the budget alone.  If f is 0 up to a,
+    :math:`t\le d_{(J)}-a` in the same way.  (The last two do not hold if the gap
+    between the entries exceeds the width b - a, but then the thresholds are an interval
+    and no search is needed.)  The bounds are widened for rounding.
     """
     K, J = np.ceil(k), np.floor(k) + 1
     tiny = np.finfo(np.float64).tiny

@@ -13,10 +13,10 @@ import numpy as np
 from .._namespace import namespace
 from .._rows import Array, Rows, divide, kth_largest
 
-_SHORT = 4096  # rows up to this length are solved in blocks, longer ones alone
-_BLOCK = 65536  # entries of a block: a few arrays of this size stay in cache
-_FACTOR = 1 / 128  # variance from which an entry enters phi as a factor
-_RUN = 1024  # entries summed in one go
+_SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
+_BLOCK = 65536  # entries of a block, so that a few arrays of this size fit the cache
+_FACTOR = 1 / 128  # an entry of larger variance is multiplied into phi as a factor
+_RUN = 1024  # entries that one call of vecdot sums
 _REACH = {"d": 690.0, "f": 70.0}  # largest |x - anchor| that exp is asked for
 
 
@@ -101,7 +101,7 @@ class Block:
 
     @cached_property
     def diagonal(self) -> Array:
-        """p - sum_l Re w_l z_l^2: what the sum over points lacks on the diagonal."""
+        """p - sum_l Re w_l z_l^2, which `product` adds on the Jacobian's diagonal."""
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
         p = self.marginals
         # d Re zeta^2 = c - 2 c cos^2(t/2)/d and d^2 Im zeta^2 = u c sin t
@@ -123,12 +123,12 @@ class Block:
         return out
 
     def pairs(self) -> Array:
-        """P(i, j in I), ``(R, n, n)``, by every point for every entry."""
+        """P(i, j in I), ``(R, n, n)``, with an array of all points and entries."""
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
         u, v = self.skew.T[:, :, None], self.variance.T[:, :, None]
         c, s, w = c.T[:, None], s.T[:, None], w.T[:, None]
         half = self.nodes.half.T[:, None]
-        # v zeta; the weights of conjugate points are already added
+        # This is v zeta.  The weights w count each point together with its conjugate.
         zeta = v * (u * c / 2 + 1j * s) / (c / 4 * u * u + half)
         p, drift = self.marginals.T, self.drift.T
         out: Array = ((zeta * w) @ np.swapaxes(zeta, 1, 2)).real
@@ -175,7 +175,8 @@ def _gather(
 def _factors(u: Array, nodes: _Nodes) -> Iterator[Array]:
     """4 d_l / c_l = u^2 + cot^2(t_l/2) node by node, in one array that is reused.
 
-    A sum of positive terms: 1 - c v itself cancels where v = 1/4 and t is near pi.
+    Both terms are positive.  The direct form d = 1 - c v would cancel where v is near
+    1/4 and t near pi.
     """
     square = u * u
     d = np.empty_like(u)
@@ -184,7 +185,7 @@ def _factors(u: Array, nodes: _Nodes) -> Iterator[Array]:
 
 
 def _dot(a: Array, b: Array) -> Array:
-    """Sum of a b over axis 0, in short runs where the axis is long."""
+    """Sum of a b over axis 0; a long axis is summed in runs, for less rounding."""
     n, width = a.shape
     if width > 1 or n < 2 * _RUN:
         return np.einsum("ij,ij->j", a, b)
@@ -220,7 +221,8 @@ def _solve(x: Array, k: Array, count: Array, temperature: float) -> Block:
     shift, pi, odds = _tilt(odds, k, count)
     rest = odds
     rest *= pi  # 1 - pi, to full relative accuracy
-    # entries below the reach, -inf among them, are never selected
+    # The odds were clipped at the reach.  Subtracting the pi of that distance makes an
+    # entry below it, such as one of -inf, exactly 0: it is never selected.
     pi -= pi.dtype.type(1) / (
         1 + np.exp(dtype.type(reach)) * np.exp(shift).astype(dtype)
     )
@@ -232,9 +234,9 @@ def _solve(x: Array, k: Array, count: Array, temperature: float) -> Block:
 
 
 def _tilt(odds: Array, k: Array, count: Array) -> tuple[Array, Array, Array]:
-    """shift with sum sigmoid(y - shift) close to k - 1/2, from odds = e^{-y}.
+    """The shift with sum sigmoid(y - shift) close to k - 1/2, from odds = e^{-y}.
 
-    Returns shift ``(R,)``, pi and (1 - pi)/pi.
+    Returns the shift ``(R,)``, pi and (1 - pi)/pi.
     """
     dtype = odds.dtype
     target = k - 0.5
@@ -267,7 +269,8 @@ def _tilt(odds: Array, k: Array, count: Array) -> tuple[Array, Array, Array]:
 class _Circle(NamedTuple):
     """The points of every row: t/2, sin t, and the squares of sin and cos of t/2.
 
-    A row that needs fewer points than another of its block is not `live` at the rest.
+    If a row needs fewer points than another row of its block, `live` is false at the
+    points that it does not use.
     """
 
     place: Array  # l
@@ -300,17 +303,18 @@ def _circle(points: Array, used: Array, dtype: Any) -> _Circle:
 
 
 class _Parts(NamedTuple):
-    """Entries of small variance, `quiet`, and the others.
+    """The entries divided into those of small variance, `quiet`, and the others.
 
-    Quiet entries enter log phi through power sums of v; the others are multiplied as
-    factors, two by two: z_i z_j = e^{it} (half - far u_i u_j + i sine (u_i + u_j)/2).
+    Quiet entries enter log phi through power sums of v.  The factors z_i of the others
+    are multiplied in pairs,
+    z_i z_j = e^{it} (half - far u_i u_j + i sine (u_i + u_j)/2).
     """
 
     quiet: Array
     factor: Array  # the skews of the pairs of factors
-    pairs: Any  # pairs that are no factors: both entries are quiet
-    loud: Array | None  # of a long row the places of the entries that are not quiet
-    edge: float  # the variance from which on an entry is not quiet
+    pairs: Any  # the pairs whose entries are both quiet: not multiplied as factors
+    loud: Array | None  # in a long row, the indices of the entries that are not quiet
+    edge: float  # the largest variance of a quiet entry
 
 
 def _parted(variance: Array, skew: Array, total: Array) -> _Parts:
@@ -351,7 +355,10 @@ def _weights(
 
 
 def _power_sums(power: Array, variance: Array, skew: Array, degree: int) -> Array:
-    """Sums of v^j and of u v^j of the quiet entries; `power` holds their variances."""
+    """Sums of v^j and of u v^j over the quiet entries.
+
+    `power` holds their variances, and 0 for the others; it is overwritten.
+    """
     moments = np.empty((2, degree, power.shape[1]))
     for j in range(degree):
         if j:
@@ -364,7 +371,7 @@ def _power_sums(power: Array, variance: Array, skew: Array, degree: int) -> Arra
 def _sums_of_logs(
     circle: _Circle, moments: Array, offset: Array, turns: Array
 ) -> Array:
-    """The product of the quiet entries' factors times e^{-ikt}, by its logarithm."""
+    """The product of the quiet entries' factors and e^{-ikt}, from its logarithm."""
     angle, sine, chord, points = circle.angle, circle.sine, circle.chord, circle.points
     whole = np.mod(circle.place * turns, points) / points
     size = np.zeros_like(chord)
@@ -398,7 +405,7 @@ def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
 
 
 def _paired(values: Array, fill: float = 0.0) -> Array:
-    """Halves of axis 0 side by side, ``(2, ceil(n/2), R)``."""
+    """The two halves of axis 0 stacked, ``(2, ceil(n/2), R)``."""
     n, width = values.shape
     if n % 2:
         values = np.concatenate((values, np.full((1, width), fill, values.dtype)))
@@ -406,7 +413,7 @@ def _paired(values: Array, fill: float = 0.0) -> Array:
 
 
 def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
-    """N and M of each row from sum v and sum v^2, with any array library."""
+    """N and M of each row from sum v and sum v^2, for every array library."""
     xp = namespace(total)
     bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)
     x = bound / 3 + xp.sqrt(bound * bound / 9 + 2 * bound * total)
@@ -443,7 +450,7 @@ def blocks(rows: Rows, temperature: float) -> Iterator[tuple[Any, Block]]:
 
 
 def settled(rows: Rows) -> Array:
-    """Marginals where nothing or everything is selected, 0 elsewhere."""
+    """The marginals of rows with k = 0 or k = n, and 0 for all other rows."""
     out = np.zeros(rows.x.shape, rows.x.dtype)
     full = np.flatnonzero((rows.k == rows.finite) & (rows.k > 0))
     if full.size:
