@@ -66,6 +66,17 @@ def budget(rng, x, c, per):
     return float(kinds[rng.integers(len(kinds))])
 
 
+def held(K, dtype):
+    """The budget as two floats of the type: of a double, a float32 keeps 48 bits.
+
+    The bits that are lost decide on which side of a gap the threshold lies where the
+    budget is spent by whole entries up to its last bits. No bound on rounding reaches
+    across a gap, and so such a budget is rounded before it is compared.
+    """
+    whole = dtype(K)
+    return float(whole) + float(dtype(K - float(whole)))
+
+
 def hunted(dtype, number, seed, n=None):
     """(x, c, K, temperature, per) of short rows, with budgets that lie inside."""
     rng = np.random.default_rng([seed, np.dtype(dtype).itemsize])
@@ -73,7 +84,7 @@ def hunted(dtype, number, seed, n=None):
         c = costs(rng, n or int(rng.integers(2, 8))).astype(dtype)
         x = scores(rng, c.astype(float)).astype(dtype)
         per = ("entry", "cost")[rng.integers(2)]
-        K = budget(rng, x.astype(float), c.astype(float), per)
+        K = held(budget(rng, x.astype(float), c.astype(float), per), dtype)
         tau = float(np.float32(10 ** rng.uniform(-3, 2)))
         if 0 < K < math.fsum(c.astype(float).tolist()):
             yield x, c, K, tau, per
