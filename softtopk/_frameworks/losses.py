@@ -1,7 +1,7 @@
-"""The losses on every array library: a value, with derivatives that are attached to it.
+"""The losses on every array library, as values with their derivatives attached.
 
-The gradient of every loss is shares minus target, and the shares have derivatives of
-any order.  So no library differentiates through the sums of a loss.
+The gradient of every loss is shares minus target, and the shares can be differentiated
+any number of times.  So no library differentiates through the sums of a loss.
 """
 
 from __future__ import annotations
@@ -380,7 +380,7 @@ def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
     p, alpha = order_shares(xp, y, b), 1 + b
 
     def gain(x: Any) -> tuple[Any, Any]:
-        """The target's generalised entropy minus that of x, and its derivative by b."""
+        """The Tsallis entropy of x minus the target's, and its derivative by b."""
         pairs = zip(entropy(xp, goal, b), entropy(xp, x, b), strict=True)
         value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
         return value / alpha, (slope - value / alpha) / alpha

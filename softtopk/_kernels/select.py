@@ -246,7 +246,7 @@ def select_kernel(
     inverse = 1 / tau
     passes = 0
     going = tl.max((~done).to(tl.int32), 0) > 0
-    if S > 1:  # a launch adds up one sum, the last what is left of a long search
+    if S > 1:  # each launch makes one pass, and the last one the rest of a search
         going = going & ((stage == LAST) | (stage > 1))
     while going:
         s = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
