@@ -52,8 +52,8 @@ class Spent(NamedTuple):
     inverse : (...) array
         1 / Omega, 0 where that overflows.
     lam : (..., n) array
-        lambda.  If the threshold is the middle of an interval, it is, for an entry that
-        sets an end of the interval, that end.
+        lambda.  If the threshold is the middle of an interval, it is for each entry the
+        threshold at which that entry's share begins to change.
     """
 
     d: Any

@@ -257,7 +257,7 @@ def potential(
         value = xp.where(t != t, math.nan, xp.where(free, value, full))
 
     def entropy() -> Any:
-        """The derivative by the temperature, with its own by x."""
+        """The derivative by the temperature, with a derivative by x attached."""
         inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
         inner = xp.where(t == -math.inf, whole, xp.where(free, inner, 0))
         return xp.attach(inner, {"x": (p, lambda: -v)})
@@ -405,7 +405,7 @@ def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> An
         return xp.where(free[..., None], p - goal, xp.where((t != t)[..., None], p, 0))
 
     def slope() -> Any:
-        """The derivative by the temperature, with its own by x."""
+        """The derivative by the temperature, with a derivative by x attached."""
         inner = xp.sum(xp.detach(rest()) * v, axis=-1)
         return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
 
