@@ -40,7 +40,7 @@ _NONE = np.empty(0)
 
 
 class Rows(NamedTuple):
-    """Checked scores as rows, with what it takes to go back to the caller's shape.
+    """Checked scores as rows, with all that is needed to restore the caller's shape.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     k : (R,) float64 array
         The budget of each row; empty when the operator has none.
     finite : (R,) int array
-        The finite entries of each row.
+        The number of finite entries of each row.
     shape : tuple of int
         Shape of a result with one entry per score.
     batch : tuple of int

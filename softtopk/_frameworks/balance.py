@@ -37,11 +37,11 @@ from .rows import fit, word_for
 
 __all__ = ["balanced_topk"]
 
-_COOLING = 4.0  # the temperatures before the last fall by this factor
-_NEAR = 1e-1  # what the columns may be off by there
-_STRIDE = 64.0  # temperatures; no step of Newton's is longer
-_LENGTHS = 16  # of a step, to try
-_SAME = 4096  # eps by which the two totals may differ
+_COOLING = 4.0  # the search cools down to the temperature in stages of this factor
+_NEAR = 1e-1  # relative error of a column at which a higher temperature is done
+_STRIDE = 64.0  # the longest step of Newton's, in temperatures
+_LENGTHS = 16  # at most so many lengths of a step are tried
+_SAME = 4096  # the two totals may differ by this many eps, relatively
 
 
 def balanced_topk(
@@ -130,7 +130,7 @@ def balanced_topk(
 
 
 class Call(NamedTuple):
-    """What is not an array: `names` are those of the longer side and of the other."""
+    """The arguments that are not arrays; `names` has that of the longer side first."""
 
     curve: Curve
     limit: int

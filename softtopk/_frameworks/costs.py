@@ -43,8 +43,8 @@ class Spent(NamedTuple):
     Attributes
     ----------
     d, u, w : (..., n) arrays
-        (x - a s) / tau, u = d - t s, and the slopes, 0 where a share does not depend on
-        the scores.
+        (x - a s) / tau, u = d - t s, and the slopes; all are 0 where a share does not
+        depend on the scores.
     p : (..., n) array
         The shares, as a function of u.
     by_x, by_k : (..., n) arrays
@@ -52,8 +52,8 @@ class Spent(NamedTuple):
     inverse : (...) array
         1 / Omega, 0 where that overflows.
     lam : (..., n) array
-        lambda, or where the threshold is the middle of an interval its end at which the
-        entry stands.
+        lambda.  If the threshold is the middle of an interval, it is for each entry the
+        threshold at which that entry's share begins to change.
     """
 
     d: Any

@@ -34,7 +34,7 @@ _STEPS = 100
 
 
 def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any, Rows]:
-    """alpha - 1 as a number or one a row, and the rows, NaN where alpha is not."""
+    """b = alpha - 1, and the rows, which are NaN where alpha is out of range."""
     alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
     if alpha.ndim:
         alpha = fit(xp, alpha, rows.batch, "alpha")
@@ -102,10 +102,10 @@ def _h(xp: Adapter, z: Any) -> Any:
 
 
 def _search(xp: Adapter, y: Any, b: Any) -> Any:
-    """The distance of the threshold from the largest score: Newton, kept in a bracket.
+    """The threshold minus the largest score, by Newton's steps within a bracket.
 
-    The b-th power of the sum is nearly linear in the threshold, and the largest share
-    is not below 1/n.
+    The steps are those for the b-th power of the sum, which is nearly linear in the
+    threshold.  The bracket holds because the largest share is between 1/n and 1.
     """
     n = y.shape[-1]
     safe = xp.where(b > 0, b, 1)

@@ -1,7 +1,7 @@
-"""The losses on every array library: a value, with derivatives that are attached to it.
+"""The losses on every array library, as values with their derivatives attached.
 
-The gradient of every loss is shares minus target, and the shares have derivatives of
-any order.  So no library differentiates through the sums of a loss.
+The gradient of every loss is shares minus target, and the shares can be differentiated
+any number of times.  So no library differentiates through the sums of a loss.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def potential(
         value = xp.where(t != t, math.nan, xp.where(free, value, full))
 
     def entropy() -> Any:
-        """The derivative by the temperature, with its own by x."""
+        """The derivative by the temperature, with a derivative by x attached."""
         inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
         inner = xp.where(t == -math.inf, whole, xp.where(free, inner, 0))
         return xp.attach(inner, {"x": (p, lambda: -v)})
@@ -380,7 +380,7 @@ def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
     p, alpha = order_shares(xp, y, b), 1 + b
 
     def gain(x: Any) -> tuple[Any, Any]:
-        """The target's generalised entropy minus that of x, and its derivative by b."""
+        """The Tsallis entropy of x minus the target's, and its derivative by b."""
         pairs = zip(entropy(xp, goal, b), entropy(xp, x, b), strict=True)
         value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
         return value / alpha, (slope - value / alpha) / alpha
@@ -405,7 +405,7 @@ def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> An
         return xp.where(free[..., None], p - goal, xp.where((t != t)[..., None], p, 0))
 
     def slope() -> Any:
-        """The derivative by the temperature, with its own by x."""
+        """The derivative by the temperature, with a derivative by x attached."""
         inner = xp.sum(xp.detach(rest()) * v, axis=-1)
         return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
 

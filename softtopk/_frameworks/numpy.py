@@ -153,12 +153,12 @@ class Rows(NamedTuple):
     ----------
     given : Rows of the core
     x : (R, n) array
-        The scores in the type to calculate with.
+        The scores in the type used for computing.
     whole : (R,) array, or `ONE` for rows without a budget
-        The budget; what other libraries keep in `part` is in it.
+        The whole budget, including what other libraries keep in `part`.
     tau : float64
     scale : float
-        What scores and temperature were multiplied by, a power of 2.
+        The power of 2 by which the scores and the temperature were multiplied.
     """
 
     given: core.Rows
@@ -348,8 +348,8 @@ class Call(NumPy):
     Parameters
     ----------
     precise : bool
-        Whether to calculate in double precision whatever the scores are: a loss is
-        worth the digits that its scores determine.
+        Whether to compute in double precision whatever the type of the scores.  The
+        losses do, so that they have all digits that their scores determine.
     scaled : bool
         Whether to multiply scores near the end of the range by a power of 2, so that
         sums of them stay in the range.

@@ -124,13 +124,13 @@ def as_rows(
     raw: bool = False,
     empty: str = "raise",
 ) -> Rows:
-    """Check types and shapes, which need no look at the values.
+    """The arguments as rows, after a check of types and shapes but not of values.
 
-    With `numbers` a budget and a temperature that are numbers stay what they are.  What
-    divides the budget in two is `parts`, by default `split`.  With `raw` the scores
-    keep their 16 bits, and what belongs to a row has the type of `Adapter.wide`.  If
-    `empty` is "zeros", `Rows.empty` marks the rows without a finite entry: a choice
-    that needs no look at values, and whose derivatives are 0.
+    With `numbers`, a budget and a temperature that are Python numbers are kept as such.
+    The function that splits the budget in two is `parts`, by default `split`.  With
+    `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
+    `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
+    entry.  This needs no check of values, and the derivatives of these rows are 0.
     """
     zeros = check_empty(empty)
     x = scores(xp, x, name)
@@ -304,11 +304,11 @@ def verify(
     finite: bool = False,
     whole: bool = False,
 ) -> bool:
-    """Raise as the core does for values out of range; whether no row is special.
+    """Raise the core's errors for values out of range; say whether no row is special.
 
-    A special row has an entry of -inf or scores whose difference overflows, or nothing
-    or everything to select.  Rows without a budget need a finite entry if `finite` says
-    so, and a budget may have to be `whole`.
+    A row is special if it has an entry of -inf, scores whose difference overflows, or a
+    budget of 0 or of all entries.  If `finite`, rows without a budget must have a
+    finite entry; if `whole`, budgets must be whole numbers.
     """
     if 0 in x.shape:
         return False

@@ -266,10 +266,10 @@ def sparse_softmax(
 
 
 def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
-    """(x - max) / tau, and the logarithm of the sum of the exponentials of these.
+    """u = (x - max) / tau, and log sum e^u.
 
-    The largest exponential is 1.  It is left out of the sum, whose other terms would
-    lose their digits beside it: log(1 + r) has them all.
+    The largest exponential is 1.  Added to it, small terms would lose their digits, so
+    the sum r is that of the other terms, and the result is log1p(r).
     """
     u = logits(xp, rows.x, rows.tau)
     e = xp.exp(u)
@@ -299,8 +299,8 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
 
 
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
-    """(x - max) / tau, whose derivative by tau exists next to -inf."""
-    if hasattr(xp, "rows"):  # NumPy, whose rows hold nothing else and which needs none
+    """(x - max) / tau, with a finite derivative by tau also for rows with -inf."""
+    if hasattr(xp, "rows"):  # NumPy needs no derivative, and its rows hold no NaN
         return below_top(x, float(tau))
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = xp.isfinite(x)

@@ -21,7 +21,7 @@ def one_forward_mode() -> None:
 
 
 def is_recorded(*inputs: Any) -> bool:
-    """Whether a result of these may have a derivative."""
+    """Whether autograd records operations on these inputs, in either mode."""
     if internals.in_dual_level():
         return True
     return torch.is_grad_enabled() and any(

@@ -150,7 +150,7 @@ def laplace_value(z, c, b: tl.constexpr):
 def two_sided_step(excess, P, C, W, b: tl.constexpr):
     """The root of P y - C / y = P - C - excess, y = e^(-step W / (P + C)).
 
-    computing/cost, the section on a step that follows the curve.
+    Derived in computing/cost, in the section on a step that follows the curve.
     """
     D, r = P - C - excess, 2 * tl.sqrt(P) * tl.sqrt(C)
     size = tl.maximum(tl.abs(D), r)
@@ -264,7 +264,7 @@ def triangular_value(z, c, b: tl.constexpr):
 def triangular_step(excess, P, C, W, b: tl.constexpr):
     """The root of P (1 - v)^2 - C (1 + v)^2 = P - C - excess, v = step W / 2 (P + C).
 
-    computing/cost, the section on the step of the triangular curve.
+    Derived in computing/cost, in the section on the step of the triangular curve.
     """
     A = P + C
     bent = 1 - (P - C) / A * (excess / A)

@@ -246,7 +246,7 @@ def select_kernel(
     inverse = 1 / tau
     passes = 0
     going = tl.max((~done).to(tl.int32), 0) > 0
-    if S > 1:  # a launch adds up one sum, the last what is left of a long search
+    if S > 1:  # each launch makes one pass, and the last one the rest of a search
         going = going & ((stage == LAST) | (stage > 1))
     while going:
         s = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
@@ -299,7 +299,7 @@ def select_kernel(
         if S > 1:
             going = going & ((stage == LAST) | (stage > 1 + passes))
 
-    if ENDS:  # the middle of the thresholds where the gap is wide: root.settled
+    if ENDS:  # the middle, where the thresholds are an interval: root.settled
         CENTRE: tl.constexpr = 0.5 * LOW + 0.5 * HIGH
         m, least1, most = zero, zero + INF, zero - INF
         end = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
@@ -381,7 +381,7 @@ def pull_kernel(
     tau = tl.where((tau >= tiny) & (tau <= 1 / tiny), tau, 1.0)
     inverse = 1 / tau
     c, origin = zero, zero + ORIGIN
-    if FLAT:  # from 0, next to which its slopes are largest and have a kink
+    if FLAT:  # the origin is 0 here: slopes are largest next to it, and jump at it
         c, origin = zero + 1, zero
     a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
     # The slopes need the threshold's pair with the origin, and d needs the anchor a.

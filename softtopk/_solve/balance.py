@@ -187,7 +187,7 @@ def _search(
         if new is None:
             new = _alternate(curve, problem, alpha, tau)
             if not new.error < at.error and problem.off(at.off) <= 16 * goal:
-                break  # rounding is all that is left
+                break  # the remaining errors are rounding errors
         at = new
     return at.beta, problem.off(at.off)
 

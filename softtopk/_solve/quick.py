@@ -47,7 +47,10 @@ def _high(high: Any, q: Any) -> Any:
 
 
 def _positive(w: Any) -> Any:
-    """The sum of w >= 0, as that of where(w > 0, w, 0): XLA then stores no array w."""
+    """The sum of w >= 0, as that of where(w > 0, w, 0).
+
+    Of a plain sum of products such as q q, XLA would materialise the factors.
+    """
     return total(w > 0, w, 0)
 
 

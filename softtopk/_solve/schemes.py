@@ -58,7 +58,7 @@ class Scheme:
     light = False
     counted = False
     tolerance = (2.0**-49, 2.0**-20)
-    origin = 0.0  # where t is counted from
+    origin = 0.0  # t is the offset plus this
 
     def __init__(self, curve: Curve, size: int, dtype: Any) -> None:
         self.curve = curve
