@@ -65,15 +65,19 @@ def tally(true: Any, like: Any) -> Any:
 
 
 def after(value: Any, total: Any) -> Any:
-    """The value (..., n), for a sum that is to wait for `total` (...)."""
+    """The value (..., n), made to depend on `total` (...): its sums come after it.
+
+    Otherwise XLA computes the sums in one pass and stores the terms of all of them.
+    """
     library = namespace(value)
     return library.after(value, total) if hasattr(library, "after") else value
 
 
 def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any:
-    """plain(x, top, least) of rows that can be summed, or masked(x) of any rows.
+    """plain(x, top, least) if no entry is -inf, and masked(x) otherwise.
 
-    For a library whose masked sums take so long that a look at the entries pays.
+    Only for a library in which a sum of masked rows is so slow that a pass over the
+    entries, which looks for -inf first, saves time. The others always call masked(x).
     """
     library = namespace(x)
     if hasattr(library, "either"):
