@@ -285,9 +285,9 @@ COUNTED = {
     "k": (9, 2),
     "top_k_st": (49, 1),
     "threshold": (10, 73),
-    "potential": (99, 11),
-    "entmax_loss": (134, 11),
-    "top_k_loss": (126, 10),
+    "potential": (96, 11),
+    "entmax_loss": (131, 11),
+    "top_k_loss": (123, 10),
 }
 
 
