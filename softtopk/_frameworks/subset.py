@@ -57,11 +57,11 @@ class Tilt(NamedTuple):
     special: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
     u: Any  # (x - s) / tau, 0 where an entry is not on
-    pi: Any
-    rest: Any  # 1 - pi
-    v: Any  # their product
-    skew: Any  # 2 pi - 1
     top: Any  # entries above s
+    lean: Any  # min(pi, 1 - pi), negative where pi >= 1/2
+    pi: Any
+    v: Any  # pi (1 - pi)
+    skew: Any  # 2 pi - 1
     whole: Any
     count: Any
     scale: Any  # tau, 1 where it is out of range
@@ -102,13 +102,18 @@ def tilted(
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
-    pi = xp.where(on, xp.sigmoid(u), 0)
-    rest = xp.where(on, xp.sigmoid(-u), 1)
+    top = on & (u >= 0)
+    # Every number of an entry is a short formula of r = min(pi, 1 - pi), so that compiled
+    # code keeps r alone for the gradient and calculates the others again.
+    r = xp.where(on, xp.sigmoid(xp.where(top, -u, u)), 0)
+    lean = xp.where(top, -r, r)
+    r = abs(lean)
+    pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
+    v = r * (1 - r)
     zero = xp.zeros_like(x[..., 0])
     outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + zero, 0), math.nan)
     special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
-    top, v, skew = on & (u >= 0), pi * rest, pi - rest
-    law = on, u, pi, rest, v, skew, top
+    law = on, u, top, lean, pi, v, skew
     return Tilt(fits, inner, special, *law, whole, count, scale, a, t)
 
 
@@ -150,17 +155,15 @@ def _stored(xp: Adapter, value: Any) -> Any:
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
     """log|phi|^2 and the phase of phi at each point, without the factors e^{it}."""
-    least = xp.where(tilt.top, tilt.rest, tilt.pi)
-    lean = xp.where(tilt.top, -least, least)
-    factors = _groups(xp, least), _groups(xp, lean)
+    groups = _groups(xp, tilt.lean)
     side, up = (-0.5 * chord)[..., None], sine[..., None]
     e = f = 0.0
-    for r, s in zip(*factors, strict=True):
+    for r in groups:
         # 1 + e + i f is the product of the complex factors so far.  They are multiplied
         # one after the other, because each multiplication then reads one number of the
         # point and one of the entry, and Inductor fuses all of them into one loop
         # instead of materialising partial products.
-        a, b = side * r[..., None, :], up * s[..., None, :]
+        a, b = side * abs(r)[..., None, :], up * r[..., None, :]
         e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
     small = e > -0.25
     change = xp.where(small, e * (2 + e) + f * f, 0)
@@ -295,7 +298,7 @@ def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     """The Jacobian of p by x / tau times g; NaN in a row out of range."""
-    v, u = tilt.v, tilt.skew
+    v, u = tilt.v, _stored(xp, tilt.skew)
     total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
     g = xp.where(tilt.on, g, 0)
     g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
