@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._namespace import floats, loop, namespace
+from ._namespace import clip, floats, loop, namespace
 from ._rows import Array, real_number
 
 
@@ -102,7 +102,7 @@ class Curve:
         xp, q = shares(p)
         t = self.inverse(q)
         reach = 700.0 if t.dtype.itemsize == 8 else 80.0
-        finite = xp.clip(t, -reach, reach)
+        finite = clip(xp, t, -reach, reach)
         return q * finite - self.potential(finite)
 
     def gap(self, t: ArrayLike, p: ArrayLike) -> Array:
@@ -209,9 +209,9 @@ class Reflected(Curve):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        inner = xp.clip(t, max(self.support[0], -1e300), None)
+        inner = clip(xp, t, max(self.support[0], -1e300), None)
         whole = self._base.regulariser(xp.ones_like(t))
-        return xp.clip(self._base.potential(-inner) + inner + whole, 0, None)
+        return clip(xp, self._base.potential(-inner) + inner + whole, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -248,7 +248,7 @@ class Affine(Curve):
     def _inner(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         reach = 1e300 / self._c if t.dtype.itemsize == 8 else 1e37 / self._c
-        return self._c * xp.clip(t, -reach, reach) + self._s
+        return self._c * clip(xp, t, -reach, reach) + self._s
 
     def value(self, t: Any) -> Array:
         return self._base.value(self._inner(t))
@@ -285,7 +285,7 @@ class Affine(Curve):
 def shares(p: Any) -> tuple[Any, Any]:
     """The namespace, and p; an error if p is NumPy's and not within [0, 1]."""
     xp, p = floats(p, "p")
-    if xp is np and not np.all((p >= 0) & (p <= 1)):
+    if xp is np and not ((p >= 0) & (p <= 1)).all():
         bad = np.asarray(p)[~((p >= 0) & (p <= 1))]
         raise ValueError(f"p must lie in [0, 1], got {bad[0]}")
     return xp, p

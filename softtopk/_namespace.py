@@ -52,6 +52,14 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
     return namespace(condition).where(condition, yes, no)
 
 
+def clip(xp: Any, x: Any, least: Any, most: Any) -> Any:
+    """clip; on NumPy without np.clip, which takes twice as long for a short row."""
+    if xp is not np:
+        return xp.clip(x, least, most)
+    x = x if least is None else np.maximum(x, least)
+    return x if most is None else np.minimum(x, most)
+
+
 def tally(true: Any, like: Any) -> Any:
     """How many of each row are true, exactly.
 

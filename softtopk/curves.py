@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from ._curve import Curve, kept, log, log1m, shares, xlogx
-from ._namespace import choose, floats, namespace
+from ._namespace import choose, clip, floats, namespace
 from ._rows import Array
 
 __all__ = [
@@ -57,15 +57,15 @@ class _Exp(Curve):
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.exp(xp.clip(t, None, 0))
+        return xp.exp(clip(xp, t, None, 0))
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return 0 - xp.expm1(xp.clip(t, None, 0))
+        return 0 - xp.expm1(clip(xp, t, None, 0))
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.exp(xp.clip(t, None, 0)) * (t <= 0)
+        return xp.exp(clip(xp, t, None, 0)) * (t <= 0)
 
     def log_slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -81,7 +81,7 @@ class _Exp(Curve):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.exp(xp.clip(t, None, 0)) + xp.clip(t, 0, None)
+        return xp.exp(clip(xp, t, None, 0)) + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -91,9 +91,10 @@ class _Exp(Curve):
         return _power_gap(self, 0.0, t, p)
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
-        # As long as no entry crosses 1, a step changes W, the sum of the shares below
-        # 1, to W e^-step, which should be W - excess.  The step is NaN or infinite if k
-        # or more shares are 1.
+        # The slope of a share below 1 is the share itself, so W is the sum of these
+        # shares.  If the threshold moves by `step`, and no share reaches 1 or leaves 1,
+        # then this sum becomes W e^-step.  It should become W - excess.  If k or more
+        # shares are 1, then W - excess <= 0, and the step is NaN or infinite.
         return -namespace(W).log1p(-excess / W)
 
 
@@ -147,7 +148,7 @@ class _Laplace(_TwoSided):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.clip(t, 0, None) + 0.5 * xp.exp(-abs(t))
+        return clip(xp, t, 0, None) + 0.5 * xp.exp(-abs(t))
 
     def regulariser(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -156,7 +157,7 @@ class _Laplace(_TwoSided):
 
     def gap(self, t: Any, p: Any) -> Array:
         xp, t, p, up = _folded(t, p)
-        below = EXP.gap(xp.clip(t, None, 0) - math.log(2), p)
+        below = EXP.gap(clip(xp, t, None, 0) - math.log(2), p)
         return below + up * (0.5 - p) + 0.5 * (xp.expm1(-up) + up)
 
 
@@ -188,7 +189,7 @@ class _Sigmoid(_TwoSided):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.clip(t, 0, None) + xp.log1p(xp.exp(-abs(t)))
+        return clip(xp, t, 0, None) + xp.log1p(xp.exp(-abs(t)))
 
     def regulariser(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -209,11 +210,11 @@ class _Clip(Curve):
 
     def value(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.clip(t, 0, 1)
+        return clip(xp, t, 0, 1)
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.clip(1 - t, 0, 1)
+        return clip(xp, 1 - t, 0, 1)
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -232,7 +233,7 @@ class _Clip(Curve):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return 0.5 * xp.clip(t, 0, 1) ** 2 + xp.clip(t - 1, 0, None)
+        return 0.5 * clip(xp, t, 0, 1) ** 2 + clip(xp, t - 1, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         _, p = shares(p)
@@ -261,7 +262,7 @@ class _Triangular(Curve):
 
     def slope(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return xp.clip(1 - abs(t), 0, None)
+        return clip(xp, 1 - abs(t), 0, None)
 
     def inverse(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -274,7 +275,7 @@ class _Triangular(Curve):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return self.slope(t) ** 3 / 6 + xp.clip(t, 0, None)
+        return self.slope(t) ** 3 / 6 + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         xp, p = shares(p)
@@ -284,11 +285,11 @@ class _Triangular(Curve):
     def gap(self, t: Any, p: Any) -> Array:
         # With s = sqrt(2 p) and r the slope at f <= 1/2: f = r^2 / 2.
         xp, t, p, up = _folded(t, p)
-        s, r = xp.sqrt(2 * p), self.slope(xp.clip(t, None, 0))
-        inner = xp.clip(up, None, 1)
+        s, r = xp.sqrt(2 * p), self.slope(clip(xp, t, None, 0))
+        inner = clip(xp, up, None, 1)
         return (
             (s - r) ** 2 * (2 * s + r) / 6
-            + p * xp.clip(-1 - t, 0, None)
+            + p * clip(xp, -1 - t, 0, None)
             + inner * (0.5 - p + inner * (0.5 - inner / 6))
             + (up - inner) * (1 - p)
         )
@@ -327,7 +328,7 @@ class Entmax(Curve):
     def _raised(self, t: Any, exponent: float) -> Array:
         """[1 + b t]_+ ** exponent, at most 1."""
         xp, t = floats(t, "t")
-        z = xp.clip(self.b * t, -1, 0)
+        z = clip(xp, self.b * t, -1, 0)
         if self.b >= 0.5:
             return (1 + z) ** exponent
         # The power of 1 + b t would multiply the base's rounding error by 1 / b.
@@ -338,7 +339,7 @@ class Entmax(Curve):
 
     def complement(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        z = xp.clip(-self.b * t, 0, 1)
+        z = clip(xp, -self.b * t, 0, 1)
         if self.b == 0.5:
             return z * (2 - z)  # 1 - (1 - z)^2
         return 0 - xp.expm1(log1m(xp, z) / self.b)
@@ -365,7 +366,7 @@ class Entmax(Curve):
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
-        return self._raised(t, 1 / self.b + 1) / self.alpha + xp.clip(t, 0, None)
+        return self._raised(t, 1 / self.b + 1) / self.alpha + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         _, p = shares(p)
@@ -458,7 +459,7 @@ def _folded(t: Any, p: Any) -> tuple[Any, Any, Any, Any]:
     xp, t = floats(t, "t")
     _, p = shares(p)
     t, p = xp.where(p > 0.5, -t, t), xp.where(p > 0.5, 1 - p, p)
-    return xp, t, p, xp.clip(t, 0, None)
+    return xp, t, p, clip(xp, t, 0, None)
 
 
 def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
@@ -469,7 +470,7 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
     """
     xp, t = floats(t, "t")
     _, p = shares(p)
-    v = xp.clip(t, *curve.support)
+    v = clip(xp, t, *curve.support)
     q, power = curve.value(v), 1 + b * v
     excess = p - q
     close = abs(excess) < 0.5 * q

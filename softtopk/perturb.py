@@ -36,10 +36,13 @@ from ._rows import Array, Axis, Rows, check_temperature, finite_rows
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
-# Halving a panel divides its error by about 2^20 where the integrand is smooth, so
-# halves that agree with the whole to 1e-12 are right to rounding.  The estimate claims
-# 2^6 only.  Where the last halving gained less, at a kink not declared, it is what
-# that halving found: there the gaps fall slowly and may be small by accident.
+# A panel is halved until the sum of its halves differs from the whole by at most 1e-12.
+# Where the integrand is smooth, a halving divides the error by about 2^20, so the error
+# of the halves is then below rounding.  The error estimate is cautious: 2^-6 times the
+# last difference, if this is at most 2^-6 times the difference of the halving before.
+# Otherwise the estimate is the larger of the two differences.  That happens at a kink
+# which the noise does not declare: there the differences fall slowly, and a single one
+# may be small by accident.
 _TOLERANCE = 1e-12
 _GAIN = 2.0**-6
 _MAX_DEPTH = 60

@@ -17,7 +17,14 @@ from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
 from .entmax import entropy, orders
 from .entmax import shares as order_shares
-from .operators import checked, finite_rows, hard, subset_sum, truncated_rows
+from .operators import (
+    checked,
+    finite_rows,
+    hard,
+    of_checked,
+    subset_sum,
+    truncated_rows,
+)
 from .rows import Rows
 from .simplex import logits
 
@@ -178,7 +185,7 @@ def entmax_loss(
     rows = finite_rows(xp, x, 1.0, axis, where, check)
     curve = CLIP if alpha == 2 else Entmax(alpha) if alpha > 1 else EXP
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
-    return _gap_loss(xp, curve, rows, goal, end)
+    return _gap_loss(xp, curve, rows, goal, end, check)
 
 
 def sparsemax_loss(
@@ -237,7 +244,7 @@ def potential(
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
-    p, a, t, u, _ = _solved(xp, curve, rows)
+    p, a, t, u, _ = _solved(xp, curve, rows, check)
     tau, free = xp.detach(rows.tau), xp.isfinite(t)
     q, off = xp.detach(rows.whole + rows.part), xp.where(free, xp.detach(t), 0)
     large = math.sqrt(xp.finfo(u.dtype).max)
@@ -301,7 +308,7 @@ def top_k_loss(
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
-    return _gap_loss(xp, curve, rows, goal, end)
+    return _gap_loss(xp, curve, rows, goal, end, check)
 
 
 def in_top_k_loss(
@@ -392,9 +399,11 @@ def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
     return _loss(xp, rows, xp.clip(value, 0, None), by, end)
 
 
-def _gap_loss(xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End) -> Any:
+def _gap_loss(
+    xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End, check: bool | None
+) -> Any:
     """The loss of each row: the sum over its entries of the curve's gap to the goal."""
-    p, _, t, u, near = _solved(xp, curve, rows)
+    p, _, t, u, near = _solved(xp, curve, rows, check)
     free, v = xp.isfinite(t), xp.where(near, u, 0)
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
     gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
@@ -445,7 +454,7 @@ def stop_gradient_loss(
     rows = checked(xp, x, k, temperature, axis, where, check)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = xp.select(curve, *at, False, True)
+    p, _, _ = of_checked(xp, curve, *at, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
     height = xp.where(gradient != 0, scores - top, 0)
@@ -499,12 +508,15 @@ def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]
     return kept
 
 
-def _solved(xp: Adapter, curve: Curve, rows: Rows) -> tuple[Any, ...]:
+def _solved(
+    xp: Adapter, curve: Curve, rows: Rows, check: bool | None
+) -> tuple[Any, ...]:
     """p, a, t, the distances u as constants, and whether each u is finite.
 
     The u of an entry that takes no part is -inf.
     """
-    p, a, t = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, False)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    p, a, t = of_checked(xp, curve, *at, check)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     offset = xp.where(xp.isfinite(offset), offset, 0)
     wide = tau[..., None] if tau.ndim else tau

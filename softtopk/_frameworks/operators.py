@@ -456,6 +456,25 @@ def checked(
     return spoiled(xp, rows) if finite else rows
 
 
+def of_checked(
+    xp: Adapter,
+    curve: Curve,
+    x: Any,
+    whole: Any,
+    part: Any,
+    tau: Any,
+    check: bool | None,
+    shares: bool = False,
+) -> Any:
+    """`select` of rows from `checked`, which need no second check of their values.
+
+    If NumPy's solver takes them, `check` is passed on: `select` would otherwise run the
+    library's own search, which takes several times as long for a short row.
+    """
+    quick = hasattr(xp, "is_quick") and xp.is_quick(x, curve, check)
+    return xp.select(curve, x, whole, part, tau, check if quick else False, shares)
+
+
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:
     """Rows without a budget, with at least one finite entry each."""
     return checked(xp, x, NO_BUDGET, *given, finite=True, empty=empty)

@@ -12,7 +12,7 @@ from .._solve.entmax import below_top
 from ..curves import CLIP, Entmax
 from . import entmax as _entmax
 from .contract import Adapter
-from .operators import finite_rows, hard, truncated_rows
+from .operators import finite_rows, hard, of_checked, truncated_rows
 from .rows import Rows, as_rows
 
 __all__ = [
@@ -219,11 +219,13 @@ def taylor_softmax(
     rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
     on = rows.x != -math.inf
     y, tau = xp.where(on, rows.x, 0), rows.tau[..., None]
-    # Shares are f divided by its sum, so f may have any scale.  The recursion uses one
-    # at which nothing leaves the range.  With T_j(u) = sum_{i <= j} u^i / i!, the
-    # polynomial of order j, M = max(|x|, tau), y = x / M and r = tau / M,
-    #     f_j = y^j s_j + (j r / d_j) f_{j-1},  d_j = max(1, j r),  s_j = s_{j-1} / d_j,
-    # is j! r^j s_j T_j(x / tau).  It is bounded, since |y| <= 1 and j r / d_j <= 1.
+    # The shares are f / sum f, so f may be multiplied by any number common to its row.
+    # Here f is a multiple of T_j(x / tau) for j = `order`, with the Taylor polynomial
+    # T_j(u) = sum_{i <= j} u^i / i!.  Let M be the largest of tau and all |x| of the
+    # row, y = x / M and r = tau / M.  The recursion, from f_0 = s_0 = 1,
+    #     d_j = max(1, j r),  s_j = s_{j-1} / d_j,  f_j = y^j s_j + (j r / d_j) f_{j-1},
+    # has the solution f_j = j! r^j s_j T_j(x / tau).  Since |y|, s_j and j r / d_j are
+    # at most 1, f_j is at most j + 1, and nothing overflows.
     M = xp.detach(xp.maximum(xp.max(abs(y), axis=-1)[..., None], tau))
     y, r = y / M, tau / M
     f, power, scale = xp.ones_like(y), xp.ones_like(y), xp.ones_like(M)
@@ -294,7 +296,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = xp.select(curve, *at, False, True)
+    p, _, _ = of_checked(xp, curve, *at, check, True)
     return rows.expand(xp, p)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from .._rows import NO_BUDGET
 from ..curves import Curve, resolve
 from .contract import Adapter
-from .operators import checked
+from .operators import checked, of_checked
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -132,7 +132,7 @@ def nested(
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = xp.select(curve, many, whole, part, tau, False, True)
+    p, _, _ = of_checked(xp, curve, many, whole, part, tau, given[-1], True)
     return rows, count, p
 
 

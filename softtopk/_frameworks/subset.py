@@ -103,8 +103,8 @@ def tilted(
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
     top = on & (u >= 0)
-    # Every number of an entry is a short formula of r = min(pi, 1 - pi), so that compiled
-    # code keeps r alone for the gradient and calculates the others again.
+    # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
+    # keeps r alone for the gradient and calculates the others again.
     r = xp.where(on, xp.sigmoid(xp.where(top, -u, u)), 0)
     lean = xp.where(top, -r, r)
     r = abs(lean)
@@ -159,10 +159,11 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
     side, up = (-0.5 * chord)[..., None], sine[..., None]
     e = f = 0.0
     for r in groups:
-        # 1 + e + i f is the product of the complex factors so far.  They are multiplied
-        # one after the other, because each multiplication then reads one number of the
-        # point and one of the entry, and Inductor fuses all of them into one loop
-        # instead of materialising partial products.
+        # The product of the factors so far is 1 + e + i f, and the next factor is
+        # 1 + a + i b.  The factors are multiplied one after the other.  So each
+        # multiplication reads only e and f, two numbers of the point (side and up) and
+        # r of the entry, and Inductor fuses all multiplications into one loop, without
+        # a stored array of partial products.
         a, b = side * abs(r)[..., None, :], up * r[..., None, :]
         e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
     small = e > -0.25

@@ -95,7 +95,7 @@ def sum4(a, b, c, d):
     return tl.sum(a, 1), tl.sum(b, 1), tl.sum(c, 1), tl.sum(d, 1)
 
 
-# f(u) = min(1, e^u): selection/exponential.
+# f(u) = min(1, e^u).  See selection/exponential in the book.
 
 
 @triton.jit
@@ -130,7 +130,7 @@ def exp_inverse(p, b: tl.constexpr):
     return tl.log(p)
 
 
-# f(u) = e^u / 2 below 0, and f(-u) = 1 - f(u): selection/laplace.
+# f(u) = e^u / 2 below 0, and f(-u) = 1 - f(u).  See selection/laplace in the book.
 
 
 @triton.jit
@@ -171,7 +171,7 @@ def laplace_inverse(p, b: tl.constexpr):
     return tl.where(p < 0.5, tl.log(2 * p), -tl.log(2 * (1 - p)))
 
 
-# f(u) = 1 / (1 + e^-u): selection/sigmoid.
+# f(u) = 1 / (1 + e^-u).  See selection/sigmoid in the book.
 
 
 @triton.jit
@@ -201,7 +201,8 @@ def sigmoid_inverse(p, b: tl.constexpr):
     return tl.log(p) - log1p(-p)
 
 
-# f(u) = u within [0, 1]: distributions/sparsemax for k = 1, selection/family.
+# f(u) = u from 0 to 1.  See selection/family in the book, and for k = 1
+# distributions/sparsemax.
 
 
 @triton.jit
@@ -234,9 +235,9 @@ def clip_inverse(p, b: tl.constexpr):
     return p
 
 
-# f(u) = (1 + u)^2 / 2 from -1 to 0, and f(-u) = 1 - f(u): selection/family.
-# The origin is -1, so z = u + 1.  The slope is r = min(z, 2 - z) where that is
-# positive, and f is r^2 / 2 where z <= 1 and 1 - r^2 / 2 above.
+# f(u) = (1 + u)^2 / 2 from -1 to 0, and f(-u) = 1 - f(u).  See selection/family in the
+# book.  The origin is -1, so z = u + 1.  The slope is r = max(0, min(z, 2 - z)), and f
+# is r^2 / 2 where z <= 1 and 1 - r^2 / 2 where z > 1.
 
 
 @triton.jit
@@ -277,8 +278,8 @@ def triangular_inverse(p, b: tl.constexpr):
     return tl.where(p < 0.5, -distance, distance)
 
 
-# f(u) = (1 + b u)^(1/b) from -1/b to 0: distributions/entmax.  For b >= 1/2 counted
-# from -1/b, where f = (b z)^(1/b).
+# The curve of entmax: f(u) = (1 + b u)^(1/b) from -1/b to 0.  See distributions/entmax
+# in the book.  For b >= 1/2 the origin is -1/b, so that f = (b z)^(1/b).
 
 
 @triton.jit
@@ -321,12 +322,16 @@ def steep_sums(z, c, b: tl.constexpr):
     return m, P, 0 * P, W
 
 
-# The same f for b < 1/2.  Its exponent 1/b > 2 multiplies the relative rounding error
-# of the base 1 + b u.  So each row has a number c, the origin is u_0 = (c - 1) / b, at
-# which the base is c, and with z = u - u_0
-#     f = c^(1/b) (1 + b z / c)^(1/b),
-# which log1p computes with a small error if z is small.  For an entry whose u is closer
-# to 0 than to u_0, log1p(b u) has the smaller error and is used instead.
+# The curve of entmax, f(u) = (1 + b u)^(1/b) from -1/b to 0, for b < 1/2.  Its exponent
+# 1/b > 2 multiplies the relative rounding error of the base 1 + b u.  So the base is
+# not rounded: its logarithm is computed by log1p, which has a small error where the
+# argument is small.  It is small near u = 0, where log(1 + b u) is log1p(b u), and near
+# an origin u_0 = (c - 1) / b, at which the base is c.  With z = u - u_0 the base is
+# c + b z, so that
+#     f = c^(1/b) (1 + b z / c)^(1/b).
+# An entry takes the form whose point, 0 or u_0, is closer to its u.  Each row has its
+# own c.  The kernel for the shares takes c = (1 - 2 b) min(k, 1)^b, so that u_0 = -2 if
+# k >= 1.  The kernel for the derivatives takes c = 1, so that u_0 = 0.
 
 
 @triton.jit

@@ -185,8 +185,11 @@ def select_kernel(
     )
     mean = total / tl.maximum(count, 1.0) * n
 
-    # `fits`: the scores, the budget and the temperature are in range.  `inner`: the
-    # threshold must be searched for, since 0 < k < n.  See selection.solved.
+    # `fits` is true for a row whose scores, budget k and temperature are in range.
+    # `inner` is true where moreover 0 < k < count, the number of finite entries: only
+    # these rows have a threshold to search for.  The others get harmless arguments
+    # here, and `outer` or NaN as t after the search.  `solved` in
+    # _frameworks/selection.py does the same.
     left = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, left.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)

@@ -143,9 +143,10 @@ def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
     grid = -(-rows // tile.R), tile.S
     with torch.cuda.device_of(x), np.errstate(all="ignore"):
         for stage in range(last + 1 if rows else 0):
-            # Without fusion of a product and a sum into one FMA, because TwoSum (in
-            # `_moved` and `_plus`) returns the rounding error of a sum exactly only if
-            # its terms have been rounded before they are added.
+            # `enable_fp_fusion=False` forbids the compiler to turn a product and a sum
+            # into one FMA, which adds the product without rounding it first.  TwoSum
+            # (in `_moved` and `_plus`) returns the rounding error of a sum exactly only
+            # if both terms have been rounded before they are added.
             kernel[grid](
                 *given, summed, stage, rows, n, **names, enable_fp_fusion=False
             )

@@ -103,9 +103,12 @@ def begin(curve: Curve, row: Row) -> State:
     middle = curve.inverse(q)
     d = row.distances(a)
     slack = (2.0**-6 * (1 + abs(middle)))[..., None] + 8 * eps * abs(d)
-    # For a budget this close to the sum of all costs, q has been rounded and clipped,
-    # and the exact inverse may lie far above `middle`.  The lower end is then moved by
-    # 4 (1 + |middle|), which is far enough if 1 - f(u) falls like an exponential.
+    # If the budget is this close to the sum of all costs, q has been rounded and
+    # clipped.  The exact 1 - q may be much smaller, and the exact inverse may lie far
+    # above `middle`.  So the lower end is moved down by 4 (1 + |middle|).  If 1 - f(u)
+    # falls like e^-u, then `middle` is about log(1 / eps), and this is far enough for
+    # all 1 - q down to about eps^5.  Where it is not far enough, for a smaller 1 - q or
+    # another curve, all shares at the lower end are nevertheless 1 up to rounding.
     full = xp.where(row.whole >= (1 - 8 * eps) * weight, 4 * (1 + abs(middle)), 0)
     low = (d - middle[..., None] - slack - full[..., None]) / s
     high = (d - middle[..., None] + slack) / s

@@ -303,9 +303,13 @@ class _Near:
         """m for b <= 1: S^b is convex in u, so Newton's steps from above decrease m."""
         near, rows, m = self, np.arange(len(self.counts)), self.most
         result = m.copy()
-        # The last step may be as long as 2^-28 if Newton's error after it is of the
-        # order of its square.  That holds for b <= 1/2; for larger b the shares
-        # u^(1/b) have no bounded second derivative, and the step itself must be small.
+        # A row is done once a step changes m by at most `tight` times m.  Newton's
+        # variable is u = m^b, and a share is (u + b d)^(1/b) where it is positive.  For
+        # b <= 1/2 its second derivative by u is bounded.  So the error after a step is
+        # of the order of the step's square, and after one of 2^-28 it is below
+        # rounding.  For b > 1/2 the second derivative is unbounded where the share
+        # becomes positive.  Then the error may be far larger than that square, and the
+        # step itself must be within a few roundings.
         tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
         for _ in range(_LIMIT):
             _, step, p = near.excess(m)
@@ -417,8 +421,10 @@ def log_shares(
     e = np.exp(d)
     if weight is not None:
         e *= weight
-    # log S = log1p(S - 1).  The largest term enters S - 1 as its value minus 1, which
-    # is 0 without weights, so that it does not cancel digits of the other terms.
+    # log S = log1p(S - 1).  The 1 is subtracted from one term, that of the largest
+    # score, before the terms are added.  Without weights this term is e^0 = 1, and what
+    # remains of it is exactly 0.  If the sum S were rounded first, small terms would
+    # lose their digits in it.
     place = x.argmax(axis=-1)[:, None]
     largest = np.take_along_axis(e, place, axis=-1)
     np.put_along_axis(e, place, largest - 1, axis=-1)

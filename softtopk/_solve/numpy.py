@@ -44,8 +44,10 @@ _LONG_ROW = 1 << 15  # rows of at least this length start from a sample of their
 _SAMPLE = 1024  # about this many entries are in the sample
 _FEW = 8  # at most 1/8 of a row is "few": then later passes sum only these entries
 _NEAR = 8.0  # largest root mean square of a sample, in temperatures, for its anchor
-# A step that changes the sum of the shares by this much or more (by as many times k if
-# k < 1) is taken to change m too or to have a rounding error: m is not counted for it.
+# The search counts m after a step to see whether the step is the last: then m has not
+# changed.  It does not count, and goes on, after a step that changes the sum of the
+# shares by 2 min(k, 1) or more.  Nearly always such a step changes m.  If it does not,
+# the sums before it may be so large that their rounding error would remain in t.
 _CROSSED = 2
 
 

@@ -120,13 +120,17 @@ class Scheme:
 
 
 class _Exp(Scheme):
-    # In u = e^-t the shares are min(1, u V).  With m entries at share 1, and S the sum
-    # of V over the others, the excess is m + u S - k, which is concave in u.  Newton's
-    # step goes to u = (k - m) / S, which never exceeds the root because the tangent of
-    # a concave function lies above it.  So the steps approach the root from one side,
-    # and the search has ended when m repeats.  With the K-th score as the anchor the
-    # root is at t >= 0.  With another anchor (from a sample), t may be so low that
-    # m >= k: then the step is NaN or infinite, and the search halves the bracket.
+    # `prepare` computes V = e^d.  With u = e^-t the shares are min(1, u V).  Let m be
+    # the number of entries with u V > 1, and S the sum of V over the other entries.
+    # Then the excess is m + u S - k.  It is a concave function of u, so its tangents
+    # lie above it, and Newton's step, to u = (k - m) / S, never goes beyond the root.
+    # So the steps approach the root from one side, and a step after which m is the same
+    # has reached it.
+    #
+    # If the anchor is the K-th largest score, with K = ceil(k), the search starts at
+    # t >= 0 and stays there: fewer than K entries have V > 1, so that m < k.  If the
+    # anchor is from a sample, m >= k is possible.  Then the step is NaN or infinite,
+    # and the search halves the bracket.
     exact = True
     light = True
     # Once m repeats the step is 0.  Any longer step may leave an error that is larger
@@ -230,10 +234,13 @@ class _Sigmoid(Scheme):
 
 
 class _Clip(Scheme):
-    # The excess is linear in t between two neighbouring breakpoints, the t at which a
-    # share becomes 0 or 1.  So m is defined to change at every breakpoint: it is the
-    # number of shares above 0 plus the number of shares equal to 1.  P sums the shares
-    # below 1, and the moments have the number of shares equal to 1 in the place of C.
+    # A breakpoint is a t at which a share becomes 0 or 1.  Between two neighbouring
+    # breakpoints the excess is linear in t, so a step that passes none leads to the
+    # root.  The search sees that from an unchanged m.  Therefore m is here the number
+    # of shares above 0 plus the number of shares equal to 1, which changes at every
+    # breakpoint.  `moments` returns m, the sum P of the shares below 1, the number of
+    # shares equal to 1, and the number W of shares strictly between 0 and 1.  The third
+    # of these is C for other schemes, but here the excess, P + ones - k, needs no C.
     edge = True
     exact = True
     counted = True

@@ -221,8 +221,11 @@ def _solve(x: Array, k: Array, count: Array, temperature: float) -> Block:
     shift, pi, odds = _tilt(odds, k, count)
     rest = odds
     rest *= pi  # 1 - pi, to full relative accuracy
-    # The odds were clipped at the reach.  Subtracting the pi of that distance makes an
-    # entry below it, such as one of -inf, exactly 0: it is never selected.
+    # Above, y was clipped to [-reach, reach], so an entry with y <= -reach, such as a
+    # score of -inf, has the positive pi that belongs to y = -reach.  This number is
+    # subtracted from every pi, which changes the others by no more than this tiny
+    # number.  It is computed by the same operations as in `_tilt`, so it has the same
+    # rounding, and the pi of such an entry becomes exactly 0: it is never selected.
     pi -= pi.dtype.type(1) / (
         1 + np.exp(dtype.type(reach)) * np.exp(shift).astype(dtype)
     )
@@ -290,9 +293,10 @@ def _circle(points: Array, used: Array, dtype: Any) -> _Circle:
     angle = np.where(live, place, 1) * (np.pi / points)
     near = angle <= np.pi / 4
     opposite, adjacent = np.sin(angle), np.cos(angle)
-    # Of sin^2 and cos^2 the smaller is squared and the larger is 1 minus it.  So the
-    # smaller is accurate, and the rounded sum of both is exactly 1.  That sum is the
-    # factor of a pair that `_multiply` leaves out, and must not change the product.
+    # The smaller of sin^2 and cos^2 is computed as a square, which is accurate, and the
+    # larger as 1 minus the smaller.  So the rounded sum far + half is exactly 1.
+    # `_multiply` needs that: a pair of quiet entries (see `_Parts`) has the factor
+    # far + half there, in place of its own, and must not change the product.
     smaller = (np.where(near, opposite, adjacent) ** 2).astype(dtype)
     far, half = (
         np.where(near, smaller, 1 - smaller),
@@ -468,10 +472,15 @@ def partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
         chosen = np.where(top, rows.x[part].T, 0).sum(0, dtype=np.float64)
         smaller = np.minimum(block.pi, np.subtract(1, block.pi))
         soft = -np.log1p(-smaller).sum(0, dtype=np.float64)
-        # In units of tau, log Z_k = k s + sum softplus(x - s) + log P(S = k), with the
-        # tilt s.  Each softplus is max(x - s, 0) + log(1 + e^-|x - s|).  The sum of the
-        # scores above s, `chosen`, is added in the end and not divided by tau, because
-        # it is the only part that may be huge.
+        # With s = anchor + tau shift and v = (x - s) / tau, let every entry be selected
+        # independently with pi = sigmoid(v), and let S be the number of selected
+        # entries.  Then
+        #     tau log Z_k = k s + tau (sum softplus(v) + log P(S = k)),
+        # with softplus(v) = max(v, 0) + log(1 + e^-|v|).  The sum of k s and all
+        # tau max(v, 0) is `chosen`, the sum of the scores with v >= 0, plus `lack`
+        # times s.  The sum of all log(1 + e^-|v|) is `soft`.  `chosen` and the anchor
+        # may be huge and could overflow if divided by tau, so they keep the units of
+        # the scores.
         lack = rows.k[part] - top.sum(0)
         out[part] = (
             chosen

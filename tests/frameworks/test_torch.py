@@ -201,6 +201,25 @@ def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
     assert quick == {"on_numpy": 2, "pull_on_numpy": 2}
 
 
+SEARCHING = {
+    "sparsemax_loss": lambda x, y: stk.sparsemax_loss(x, y),
+    "entmax_loss": lambda x, y: stk.entmax_loss(x, y),
+    "top_k_loss": lambda x, y: stk.top_k_loss(x, y, 1),
+    "stop_gradient_loss": lambda x, y: stk.stop_gradient_loss(x, y, 1),
+    "potential": lambda x, y: stk.potential(x, 2),
+    "soft_rank": lambda x, y: stk.soft_rank(x),
+    "soft_sort": lambda x, y: stk.soft_sort(x),
+    "entmax": lambda x, y: stk.entmax(x, temperature=torch.tensor(0.7)),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHING)
+def test_every_eager_operator_that_searches_does_so_by_numpys_solver(name, quick):
+    x, y = scores(3, 8).requires_grad_(), torch.tensor([1, 0, 7])
+    SEARCHING[name](x, y).sum().backward()
+    assert quick["on_numpy"] == 1
+
+
 @pytest.mark.parametrize("shape", [(7,), (5, 12), (90, 100), (2, 600)])
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 1.75, 2.0])
 def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
