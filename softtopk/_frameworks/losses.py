@@ -454,7 +454,7 @@ def stop_gradient_loss(
     rows = checked(xp, x, k, temperature, axis, where, check)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = of_checked(xp, curve, *at, check, True)
+    p, _, _ = of_checked(xp, curve, at, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
     height = xp.where(gradient != 0, scores - top, 0)
@@ -516,7 +516,7 @@ def _solved(
     The u of an entry that takes no part is -inf.
     """
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, a, t = of_checked(xp, curve, *at, check)
+    p, a, t = of_checked(xp, curve, at, check)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     offset = xp.where(xp.isfinite(offset), offset, 0)
     wide = tau[..., None] if tau.ndim else tau

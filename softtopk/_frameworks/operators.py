@@ -459,20 +459,18 @@ def checked(
 def of_checked(
     xp: Adapter,
     curve: Curve,
-    x: Any,
-    whole: Any,
-    part: Any,
-    tau: Any,
+    at: tuple[Any, Any, Any, Any],
     check: bool | None,
     shares: bool = False,
 ) -> Any:
-    """`select` of rows from `checked`, which need no second check of their values.
+    """`select` at the x, whole, part and tau of rows from `checked`.
 
-    If NumPy's solver takes them, `check` is passed on: `select` would otherwise run the
-    library's own search, which takes several times as long for a short row.
+    Their values need no second check.  But if NumPy's solver takes them, `check` is
+    passed on: with False, `select` would run the library's own search, which takes
+    several times as long for a short row.
     """
-    quick = hasattr(xp, "is_quick") and xp.is_quick(x, curve, check)
-    return xp.select(curve, x, whole, part, tau, check if quick else False, shares)
+    quick = hasattr(xp, "is_quick") and xp.is_quick(at[0], curve, check)
+    return xp.select(curve, *at, check if quick else False, shares)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

@@ -296,7 +296,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = of_checked(xp, curve, *at, check, True)
+    p, _, _ = of_checked(xp, curve, at, check, True)
     return rows.expand(xp, p)
 
 

@@ -132,7 +132,7 @@ def nested(
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = of_checked(xp, curve, many, whole, part, tau, given[-1], True)
+    p, _, _ = of_checked(xp, curve, (many, whole, part, tau), given[-1], True)
     return rows, count, p
 
 
