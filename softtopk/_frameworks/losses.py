@@ -40,6 +40,9 @@ __all__ = [
     "top_k_loss",
 ]
 
+_ORDERS = {1.0: EXP, 1.5: Entmax(1.5), 2.0: CLIP}
+"""The curves of entmax that need not be made anew for each call."""
+
 
 def cross_entropy(
     xp: Adapter,
@@ -145,7 +148,7 @@ def sparse_softmax_loss(
     rows = truncated_rows(xp, x, k, 1.0, axis, where, check)
     how = ignore_index, reduction
     t, end = _target(xp, rows, x, target, check, *how, total=1 + 0 * rows.whole)
-    weight = xp.detach(hard(xp, rows, k))
+    weight = xp.detach(hard(xp, rows, k, check))
     return _log_loss(xp, rows, t, end, rows.x, rows.tau, weight)
 
 
@@ -183,7 +186,7 @@ def entmax_loss(
         return _order_loss(xp, rows, b, goal, end)
     alpha = real_number(alpha, "alpha", least=1)
     rows = finite_rows(xp, x, 1.0, axis, where, check)
-    curve = CLIP if alpha == 2 else Entmax(alpha) if alpha > 1 else EXP
+    curve = _ORDERS.get(alpha) or Entmax(alpha)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
     return _gap_loss(xp, curve, rows, goal, end, check)
 
@@ -244,9 +247,8 @@ def potential(
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
-    p, a, t, u, _ = _solved(xp, curve, rows, check)
-    tau, free = xp.detach(rows.tau), xp.isfinite(t)
-    q, off = xp.detach(rows.whole + rows.part), xp.where(free, xp.detach(t), 0)
+    p, a, t, free, off, u = _solved(xp, curve, rows, check)
+    tau, q = xp.detach(rows.tau), xp.detach(rows.whole + rows.part)
     large = math.sqrt(xp.finfo(u.dtype).max)
     near, x = abs(u) < large, xp.detach(rows.x)
     v = xp.where(near, u, 0)
@@ -403,8 +405,9 @@ def _gap_loss(
     xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End, check: bool | None
 ) -> Any:
     """The loss of each row: the sum over its entries of the curve's gap to the goal."""
-    p, _, t, u, near = _solved(xp, curve, rows, check)
-    free, v = xp.isfinite(t), xp.where(near, u, 0)
+    p, _, t, free, _, u = _solved(xp, curve, rows, check)
+    near = xp.isfinite(u)
+    v = xp.where(near, u, 0)
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
     gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
     # With k = 0 or k = n, shares and target are the same and the loss is 0.
@@ -511,17 +514,18 @@ def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]
 def _solved(
     xp: Adapter, curve: Curve, rows: Rows, check: bool | None
 ) -> tuple[Any, ...]:
-    """p, a, t, the distances u as constants, and whether each u is finite.
+    """p, a, t, whether t is finite, t as a constant that is 0 where it is not, and u.
 
-    The u of an entry that takes no part is -inf.
+    The distances u are constants too; that of an entry that takes no part is -inf.
     """
     at = rows.x, rows.whole, rows.part, rows.tau
     p, a, t = of_checked(xp, curve, at, check)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
-    offset = xp.where(xp.isfinite(offset), offset, 0)
+    free = xp.isfinite(offset)
+    offset = xp.where(free, offset, 0)
     wide = tau[..., None] if tau.ndim else tau
     u = (x - anchor[..., None]) / wide - offset[..., None]
-    return p, a, t, u, xp.isfinite(u)
+    return p, a, t, free, offset, u
 
 
 def _log_loss(

@@ -211,7 +211,7 @@ def top_k(
         return rows.expand(xp, costs.hard(xp, rows, c, per, share_ties))
     given, whole = (1.0, axis, where, check), not share_ties
     rows = checked(xp, x, k, *given, whole=whole, empty=empty)
-    return rows.expand(xp, hard(xp, rows, k, share_ties))
+    return rows.expand(xp, hard(xp, rows, k, check, share_ties))
 
 
 def top_k_indices(
@@ -292,7 +292,7 @@ def top_k_sum(
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
     rows = checked(xp, x, k, 1.0, axis, where, check)
-    weight = hard(xp, rows, k)
+    weight = hard(xp, rows, k, check)
     x = nan_unless(xp, weight[..., 0] == weight[..., 0], rows.x)
     used = xp.where(weight > 0, x, 0 * weight)
     return rows.reduce(
@@ -517,12 +517,16 @@ def _drawn(xp: Adapter, rows: Rows) -> subset.Found:
     return found
 
 
-def hard(xp: Adapter, rows: Rows, k: Any, share_ties: bool = True) -> Any:
-    """`top_k` of the rows."""
+def hard(
+    xp: Adapter,
+    rows: Rows,
+    k: Any,
+    check: bool | None,
+    share_ties: bool = True,
+) -> Any:
+    """`top_k` of the rows; NaN in a row out of range whose values were not checked."""
     x, n = rows.x, rows.x.shape[-1]
     given = budget(x, rows.whole, rows.part)
-    fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
-    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
     number = type(k) in (int, float)  # without NumPy, a compiler can trace it
     if number or not (
         xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list | tuple)
@@ -536,15 +540,18 @@ def hard(xp: Adapter, rows: Rows, k: Any, share_ties: bool = True) -> Any:
     pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
     above, tied = x > pivot, x == pivot
     left = given.without(xp.sum(above, axis=-1))
-    if not share_ties:
-        fits = (fits & (given.part == 0))[..., None]
+    if share_ties:
+        share = left / xp.clip(xp.sum(tied, axis=-1), 1, None)
+        weight = xp.where(above, 1, xp.where(tied, share[..., None], 0))
+    else:
         taken = above | (tied & (xp.cumsum(tied) <= left[..., None]))
-        one = xp.ones_like(x)
-        return xp.where(fits, xp.where(taken, one, 0), math.nan)
-    share = left / xp.clip(xp.sum(tied, axis=-1), 1, None)
-    share = xp.where(fits, share, math.nan)[..., None]
-    weight = xp.where(tied | ~fits[..., None], share, 0)
-    return xp.where(above & fits[..., None], 1, weight)
+        weight = xp.where(taken, xp.ones_like(x), 0)
+    if xp.looks(x, check):
+        return weight
+    fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
+    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
+    fits = fits if share_ties else fits & (given.part == 0)
+    return xp.where(fits[..., None], weight, math.nan)
 
 
 __all__ = [

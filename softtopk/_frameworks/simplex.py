@@ -12,7 +12,7 @@ from .._solve.entmax import below_top
 from ..curves import CLIP, Entmax
 from . import entmax as _entmax
 from .contract import Adapter
-from .operators import finite_rows, hard, of_checked, truncated_rows
+from .operators import finite_rows, hard, truncated_rows
 from .rows import Rows, as_rows
 
 __all__ = [
@@ -263,7 +263,7 @@ def sparse_softmax(
         p, of the shape and type of `x`.
     """
     rows = truncated_rows(xp, x, k, temperature, axis, where, check, empty=empty)
-    e = xp.detach(hard(xp, rows, k)) * xp.exp(logits(xp, rows.x, rows.tau))
+    e = xp.detach(hard(xp, rows, k, check)) * xp.exp(logits(xp, rows.x, rows.tau))
     return rows.expand(xp, e / xp.sum(e, axis=-1)[..., None])
 
 
@@ -285,18 +285,20 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
     temperature, axis, where, check, empty = given
-    if xp.is_quick(x, entmax, check):
+    quick = xp.is_quick(x, entmax, check)
+    if quick:
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
         if not xp.is_array(rows.tau):
             return rows.expand(xp, xp.simplex(rows.x, entmax, rows.tau))
     curve = CLIP if entmax.b == 1 else entmax
-    how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
+    how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
     if "raw" in how:  # a kernel, which makes a row without a finite entry NaN
         rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
-    else:
+    elif not quick or not bool((rows.x > -math.inf).any(-1).all()):
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
+    # NumPy's solver checks the values of the rows, but not that each has a finite one.
     at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = of_checked(xp, curve, at, check, True)
+    p, _, _ = xp.select(curve, *at, check if quick else False, True)
     return rows.expand(xp, p)
 
 

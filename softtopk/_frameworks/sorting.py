@@ -115,7 +115,7 @@ def soft_rank(
     # is the part at places after the j-th.  The mean place is 1 plus the sum of these
     # parts over j.
     ranks = 1 + xp.sum(1 - p, axis=-2)
-    return rows.expand(xp, xp.where(rows.x == -math.inf, 0 * ranks, ranks))
+    return rows.expand(xp, ranks * xp.astype(rows.x > -math.inf, ranks.dtype))
 
 
 def nested(

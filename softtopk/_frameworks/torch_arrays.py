@@ -254,6 +254,8 @@ class Arrays:
 
     @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
+        if check is False:
+            return False
         if torch.compiler.is_compiling() or internals.transformed():
             if check:
                 raise ValueError(

@@ -71,11 +71,12 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
     x, k, finite = rows.x, rows.k, rows.finite
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
-    free = (k > 0) & (k < finite)
+    some = k > 0
+    free = some & (k < finite)
     if np.count_nonzero(free) < R:
-        found.p[...] = (k > 0)[:, None] & (x > -np.inf)
-        found.anchor[:], found.offset[:] = 0, np.where(k > 0, -np.inf, np.inf)
-        rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
+        found.p[...] = some[:, None] & (x > -np.inf)
+        found.anchor[:], found.offset[:] = 0, np.where(some, -np.inf, np.inf)
+        rest = Rows(x[free], k[free], finite[free], *rows[3:])
         if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
                 curve, rest, tau
