@@ -283,11 +283,11 @@ COUNTED = {
     "entmax": (1, 1),
     "where": (3, 3),
     "k": (9, 2),
-    "top_k_st": (49, 1),
+    "top_k_st": (45, 1),
     "threshold": (10, 73),
-    "potential": (96, 11),
-    "entmax_loss": (131, 11),
-    "top_k_loss": (123, 10),
+    "potential": (86, 11),
+    "entmax_loss": (127, 11),
+    "top_k_loss": (119, 10),
 }
 
 
