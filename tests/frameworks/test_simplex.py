@@ -81,3 +81,13 @@ def test_an_entmax_beyond_two_has_a_loss_that_is_its_own(lib):
     np.testing.assert_allclose(lib.numpy(total(lib.array(X))), lin.value, 0, 1e-13)
     (gx,) = lib.vjp(total, [lib.array(X)], lib.array(np.ones(3)))
     np.testing.assert_allclose(lib.numpy(gx), lin.vjp(np.ones(3)), 0, 1e-10)
+
+
+@pytest.mark.parametrize("temperature", ["number", "array"])
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax"])
+def test_a_row_without_a_finite_entry_is_named(lib, name, temperature):
+    x = X.copy()
+    x[2] = -np.inf
+    tau = 0.7 if temperature == "number" else lib.array(np.float64(0.7))
+    with pytest.raises(ValueError, match="x must have a finite entry in every row"):
+        getattr(lib.ops, name)(lib.array(x), temperature=tau)
