@@ -514,9 +514,19 @@ def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]
 def _solved(
     xp: Adapter, curve: Curve, rows: Rows, check: bool | None
 ) -> tuple[Any, ...]:
-    """p, a, t, whether t is finite, t as a constant that is 0 where it is not, and u.
+    """The selection of the rows, and what a loss needs of it as constants.
 
-    The distances u are constants too; that of an entry that takes no part is -inf.
+    Returns
+    -------
+    p, a, t
+        Shares, anchors and offsets from the search, with their derivatives.
+    free
+        Whether the offset of each row is finite.
+    offset
+        The offset without its derivative, 0 where it is not finite.
+    u
+        The distances of the scores from the threshold, in temperatures, without their
+        derivatives; -inf for an entry that takes no part.
     """
     at = rows.x, rows.whole, rows.part, rows.tau
     p, a, t = of_checked(xp, curve, at, check)

@@ -441,7 +441,7 @@ class Call(NumPy):
         else:
             flat = x.reshape(-1, x.shape[-1])
             k, finite = whole.reshape(-1) + 0.0, np.repeat(given.finite, x.shape[1])
-            rows = core.Rows(flat, k, finite, *given[3:])
+            rows = given._replace(x=flat, k=k, finite=finite)
         found = solve(curve, rows, self.tau)
         self.point = self.solved = Point(curve, rows, found, self.tau)
         p, batch = found.p.reshape(x.shape), x.shape[:-1]

@@ -296,7 +296,8 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
     elif not quick or not bool((rows.x > -math.inf).any(-1).all()):
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
-    # NumPy's solver checks the values of the rows, but not that each has a finite one.
+    # NumPy's solver checks the values of its rows.  It does not check that each row has
+    # a finite entry: the line above does, and then `finite_rows` raises the error.
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(curve, *at, check if quick else False, True)
     return rows.expand(xp, p)

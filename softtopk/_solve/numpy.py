@@ -76,7 +76,7 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
     if np.count_nonzero(free) < R:
         found.p[...] = some[:, None] & (x > -np.inf)
         found.anchor[:], found.offset[:] = 0, np.where(some, -np.inf, np.inf)
-        rest = Rows(x[free], k[free], finite[free], *rows[3:])
+        rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
         if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
                 curve, rest, tau
