@@ -378,8 +378,8 @@ class Entmax(Curve):
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
         # The b-th power of S is nearly linear in the threshold: it is linear for b = 1
         # and, in the limit b = 0, after taking logarithms.
-        xp = namespace(S)
-        return -xp.expm1(self.b * xp.log1p(-excess / S)) / self.b * (S / W)
+        xp, b = namespace(S), self.b
+        return -xp.expm1(b * xp.log1p(-excess / S)) / b * (S / W)
 
 
 EXP: Curve = _Exp()

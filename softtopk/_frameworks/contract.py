@@ -23,11 +23,14 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "how", "over_entries", "over_points"),
+    *("after", "constant", "either", "how", "number", "over_entries", "over_points"),
     *("partition", "priced", "rows", "simplex", "stored", "subset", "traced", "wide"),
     "words",
 )
-"""Members that an adapter may leave out; `simplex` is called only if `is_quick`."""
+"""Members that an adapter may leave out.
+
+`number` and `simplex` are called only where `is_quick`.
+"""
 
 
 class Adapter(Protocol):
@@ -190,6 +193,12 @@ class Adapter(Protocol):
         """Whether `select` takes a budget and a temperature that are Python's numbers.
 
         Then it checks the values itself.
+        """
+
+    def number(self, value: Any) -> Any:
+        """A Python float for an array of one float that needs no derivative.
+
+        Any other value is returned as it is.
         """
 
     def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:

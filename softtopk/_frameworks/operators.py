@@ -158,10 +158,12 @@ def top_k_st(
     array
         Exactly `top_k`, of the shape of `x`.
     """
+    x = scores(xp, x, "x")
     given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
-    again = check if ties != "share" else False  # "first" needs a whole k
-    hard = top_k(xp, x, k, check=again, ties=ties, **given)
     p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
+    # `soft_topk` has checked the values, but not that k is a whole number.
+    again = check if ties != "share" else False
+    hard = _top_k(xp, xp.detach(x), k, ties, again, check, **given)
     return xp.detach(hard) + (p - xp.detach(p))
 
 
@@ -204,6 +206,25 @@ def top_k(
     -----
     A selection for one number k; a sort for an array of them, and with costs.
     """
+    given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
+    return _top_k(xp, x, k, ties, check, check, **given)
+
+
+def _top_k(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    ties: str,
+    check: bool | None,
+    checked_by: bool | None,
+    *,
+    axis: Any,
+    where: Any,
+    cost: Any,
+    per: str,
+    empty: str,
+) -> Any:
+    """`top_k`, whose caller may have checked the values, with `checked_by` as check."""
     share_ties = check_ties(ties)
     costs.check_per(per)
     if cost is not None:
@@ -211,7 +232,7 @@ def top_k(
         return rows.expand(xp, costs.hard(xp, rows, c, per, share_ties))
     given, whole = (1.0, axis, where, check), not share_ties
     rows = checked(xp, x, k, *given, whole=whole, empty=empty)
-    return rows.expand(xp, hard(xp, rows, k, check, share_ties))
+    return rows.expand(xp, hard(xp, rows, k, checked_by, share_ties))
 
 
 def top_k_indices(

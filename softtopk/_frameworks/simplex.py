@@ -13,7 +13,7 @@ from ..curves import CLIP, Entmax
 from . import entmax as _entmax
 from .contract import Adapter
 from .operators import finite_rows, hard, truncated_rows
-from .rows import Rows, as_rows
+from .rows import Rows, as_rows, verify
 
 __all__ = [
     "entmax",
@@ -285,19 +285,22 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
     x = xp.asarray(x)
     temperature, axis, where, check, empty = given
+    curve = CLIP if entmax.b == 1 else entmax
     quick = xp.is_quick(x, entmax, check)
+    how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
     if quick:
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
-        if not xp.is_array(rows.tau):
-            return rows.expand(xp, xp.simplex(rows.x, entmax, rows.tau))
-    curve = CLIP if entmax.b == 1 else entmax
-    how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
-    if "raw" in how:  # a kernel, which makes a row without a finite entry NaN
+        z, tau = rows.x, rows.tau
+        # A learned temperature gets the derivative of the division by it.  That of an
+        # infinite quotient would be NaN: then `select` differentiates.
+        if xp.is_array(tau) and verify(xp, xp.detach(z), None, tau, finite=True):
+            z, tau = logits(xp, z, tau), 1.0
+        if not xp.is_array(tau):
+            return rows.expand(xp, xp.simplex(z, entmax, tau))
+    elif "raw" in how:  # a kernel, which makes a row without a finite entry NaN
         rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
-    elif not quick or not bool((rows.x > -math.inf).any(-1).all()):
+    else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
-    # NumPy's solver checks the values of its rows.  It does not check that each row has
-    # a finite entry: the line above does, and then `finite_rows` raises the error.
     at = rows.x, rows.whole, rows.part, rows.tau
     p, _, _ = xp.select(curve, *at, check if quick else False, True)
     return rows.expand(xp, p)

@@ -105,14 +105,25 @@ class Torch(Arrays):
         return scheme_of(curve) is not None
 
     @staticmethod
+    def number(value: Any) -> Any:
+        """A Python float for a tensor of one float that needs no derivative."""
+        if not isinstance(value, torch.Tensor) or value.ndim:
+            return value
+        if rules.is_recorded(value) or type(value) not in PLAIN or not value.is_cpu:
+            return value
+        return value.item() if value.is_floating_point() else value
+
+    @staticmethod
     def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
         """What `as_rows` is told of scores that `select` takes.
 
         A kernel takes scores of 16 bits without conversion, and Python numbers as the
         budget and the temperature.
         """
+        if Torch.is_quick(x, curve, check):
+            return {"numbers": True}
         if not selection.is_fused(curve, x) or Torch.looks(x, check):
-            return {"numbers": Torch.is_quick(x, curve, check)}
+            return {"numbers": False}
         if torch.compiler.is_compiling():
             return {"raw": True}
         if internals.transformed() or internals.in_dual_level():

@@ -271,7 +271,7 @@ class Arrays:
                     "got True"
                 )
             return False
-        return x.device.type == "cpu" if check is None else check
+        return x.is_cpu if check is None else check
 
     @staticmethod
     def loop(going: Any, step: Any, state: Any) -> Any:

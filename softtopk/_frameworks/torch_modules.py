@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from .._rows import check_temperature
 from . import operators, simplex
 from .torch import ADAPTER
 from .torch_arrays import PLAIN
@@ -20,7 +21,8 @@ class _Module(torch.nn.Module):
 
     A tensor given as `k`, `temperature` or `alpha` is a buffer, and a Parameter a
     parameter.  A number that is assigned to a buffer fills it, so that the module keeps
-    the entries of its `state_dict`.
+    the entries of its `state_dict`.  A number out of range as `temperature` is refused
+    where it is given, and not only in the next call.
     """
 
     operator: Any = None
@@ -32,6 +34,8 @@ class _Module(torch.nn.Module):
             setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "temperature" and type(value) in (int, float):
+            check_temperature(value)
         known = self._buffers.get(name) if name in _TENSORS else None
         if known is not None and type(value) in (int, float):
             dtype = torch.result_type(known, value)  # an integer buffer may get 2.5

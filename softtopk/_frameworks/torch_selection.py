@@ -188,7 +188,8 @@ class QuickSelect(Function):
         ctx.set_materialize_grads(False)
         at = x, a, t, Arrays.numbers(tau, x)
         ctx.save_for_backward(*at)
-        ctx.save_for_forward(*at)
+        if internals.in_dual_level():
+            ctx.save_for_forward(*at)
         return p, a, t
 
     @staticmethod

@@ -209,7 +209,6 @@ SEARCHING = {
     "potential": lambda x, y: stk.potential(x, 2),
     "soft_rank": lambda x, y: stk.soft_rank(x),
     "soft_sort": lambda x, y: stk.soft_sort(x),
-    "entmax": lambda x, y: stk.entmax(x, temperature=torch.tensor(0.7)),
 }
 
 
@@ -218,6 +217,59 @@ def test_every_eager_operator_that_searches_does_so_by_numpys_solver(name, quick
     x, y = scores(3, 8).requires_grad_(), torch.tensor([1, 0, 7])
     SEARCHING[name](x, y).sum().backward()
     assert quick["on_numpy"] == 1
+
+
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0])
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("special", [False, True])
+def test_a_tensor_as_temperature_keeps_entmax_on_numpys_solver(
+    alpha, learned, special, monkeypatch
+):
+    """Also where the temperature has a derivative, which is that of the division."""
+    calls, inner = [], selection.simplex_on_numpy
+    monkeypatch.setattr(
+        selection, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+    )
+    x, v = scores(3, 8), scores(3, 8, seed=1)
+    if special:
+        x[0, 2], x[1, 3:] = -torch.inf, -torch.inf
+    tau = torch.tensor(0.7, dtype=x.dtype, requires_grad=learned)
+    found = []
+    for look in (None, False):
+        x = x.detach().requires_grad_()
+        p = stk.entmax(x, alpha, temperature=tau, check=look)
+        by = (x, tau) if learned else (x,)
+        first = torch.autograd.grad((p.square() * v).sum(), by, create_graph=True)
+        second = torch.autograd.grad(sum(g.square().sum() for g in first), by)
+        found.append((p, *first, *second))
+        # An infinite quotient has no derivative by tau: there the sums are taken.
+        assert len(calls) == (not (special and learned))
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0])
+def test_a_difference_that_overflows_has_a_derivative_by_a_learned_temperature(alpha):
+    x = torch.tensor([1e308, -1e308, 0.0], dtype=torch.double, requires_grad=True)
+    tau = torch.tensor(1.0, dtype=torch.double, requires_grad=True)
+    p = stk.entmax(x, alpha, temperature=tau)
+    assert p.tolist() == [1, 0, 0]
+    for grad in torch.autograd.grad(p.square().sum(), (x, tau)):
+        assert torch.count_nonzero(grad) == 0  # and not NaN
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, torch.nan, torch.inf])
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, t: stk.entmax(x, temperature=t),
+        lambda x, t: stk.soft_topk(x, 2, temperature=t),
+    ],
+)
+def test_a_temperature_out_of_range_is_named(value, learned, call):
+    tau = torch.tensor(value, requires_grad=learned)
+    with pytest.raises(ValueError, match="temperature must be"):
+        call(scores(3, 8), tau)
 
 
 @pytest.mark.parametrize("shape", [(7,), (5, 12), (90, 100), (2, 600)])

@@ -55,6 +55,17 @@ def test_a_tensor_is_a_buffer_and_a_parameter_is_one():
         layer.temperature = 0.1  # an optimizer holds it
 
 
+@pytest.mark.parametrize("value", [0, -0.5, float("nan"), float("inf")])
+def test_a_layer_refuses_a_temperature_where_it_is_given(value):
+    with pytest.raises(ValueError, match="temperature must be finite and above 0"):
+        stk.SoftTopK(2, temperature=value)
+    for held in (0.5, torch.tensor(0.5), torch.nn.Parameter(torch.tensor(0.5))):
+        layer = stk.SoftTopK(2, temperature=held)
+        with pytest.raises(ValueError, match="temperature must be finite and above 0"):
+            layer.temperature = value
+        assert torch.as_tensor(layer.temperature).detach() == 0.5
+
+
 @pytest.mark.parametrize("first", [1.0, torch.tensor(1.0, dtype=torch.double)])
 def test_a_temperature_becomes_a_buffer_when_a_tensor_is_assigned(first):
     layer, x = stk.Threshold(2, temperature=first), scores()
