@@ -29,7 +29,8 @@ OPTIONAL = (
 )
 """Members that an adapter may leave out.
 
-`number` and `simplex` are called only where `is_quick`.
+`simplex` is called only if `is_quick`, and `number` only then or if `how` says
+`numbers`.
 """
 
 

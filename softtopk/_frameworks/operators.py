@@ -163,7 +163,7 @@ def top_k_st(
     p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
     # `soft_topk` has checked the values, but not that k is a whole number.
     again = check if ties != "share" else False
-    hard = _top_k(xp, xp.detach(x), k, ties, again, check, **given)
+    hard = _top_k(xp, xp.detach(x), k, ties, again, earlier=check, **given)
     return xp.detach(hard) + (p - xp.detach(p))
 
 
@@ -207,7 +207,7 @@ def top_k(
     A selection for one number k; a sort for an array of them, and with costs.
     """
     given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
-    return _top_k(xp, x, k, ties, check, check, **given)
+    return _top_k(xp, x, k, ties, check, earlier=check, **given)
 
 
 def _top_k(
@@ -216,15 +216,20 @@ def _top_k(
     k: Any,
     ties: str,
     check: bool | None,
-    checked_by: bool | None,
     *,
+    earlier: bool | None,
     axis: Any,
     where: Any,
     cost: Any,
     per: str,
     empty: str,
 ) -> Any:
-    """`top_k`, whose caller may have checked the values, with `checked_by` as check."""
+    """`top_k` of scores whose values another function may have checked before.
+
+    `check` says whether this function checks them.  `earlier` is the argument `check`
+    of the function that did; if no function has checked them, a row out of range
+    becomes NaN.
+    """
     share_ties = check_ties(ties)
     costs.check_per(per)
     if cost is not None:
@@ -232,7 +237,7 @@ def _top_k(
         return rows.expand(xp, costs.hard(xp, rows, c, per, share_ties))
     given, whole = (1.0, axis, where, check), not share_ties
     rows = checked(xp, x, k, *given, whole=whole, empty=empty)
-    return rows.expand(xp, hard(xp, rows, k, checked_by, share_ties))
+    return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 
 def top_k_indices(

@@ -126,8 +126,9 @@ def as_rows(
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
-    With `numbers`, a budget that is a Python number is kept as such if the temperature
-    is one number, and then a temperature that nothing differentiates becomes one too.
+    With `numbers`, a budget that is a Python number stays one if the rows have one
+    temperature.  This temperature then becomes a Python number too, unless it is an
+    array that has a derivative.
     The function that splits the budget in two is `parts`, by default `split`.  With
     `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
     `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
@@ -157,10 +158,9 @@ def as_rows(
         x = xp.where(nothing[..., None], 0, x)
     if numbers and not zeros and type(k) in (int, float) and abs(k) < 2**31:
         tau = xp.number(temperature)
-        if xp.is_array(tau) and not (tau.ndim or raw):
-            tau = _temperature(xp, tau, like)
-            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name)
-        if _fits(xp, tau, like):
+        learned = xp.is_array(tau) and not (tau.ndim or raw)
+        if learned or _fits(xp, tau, like):
+            tau = _temperature(xp, tau, like) if learned else tau
             return Rows(x, k, 0.0, tau, axes, sizes, dtype, name)
     batch = tuple(x.shape[:-1])
     whole, part = (parts or split)(xp, k, like)

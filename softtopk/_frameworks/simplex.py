@@ -291,8 +291,9 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     if quick:
         rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
         z, tau = rows.x, rows.tau
-        # A learned temperature gets the derivative of the division by it.  That of an
-        # infinite quotient would be NaN: then `select` differentiates.
+        # The library differentiates the division by a temperature that is still an
+        # array.  The derivative of an infinite quotient would be NaN, so rows with one
+        # are left to `select`.
         if xp.is_array(tau) and verify(xp, xp.detach(z), None, tau, finite=True):
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):

@@ -188,7 +188,7 @@ class QuickSelect(Function):
         ctx.set_materialize_grads(False)
         at = x, a, t, Arrays.numbers(tau, x)
         ctx.save_for_backward(*at)
-        if internals.in_dual_level():
+        if internals.in_dual_level():  # only then is jvp called
             ctx.save_for_forward(*at)
         return p, a, t
 

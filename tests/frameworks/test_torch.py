@@ -242,7 +242,7 @@ def test_a_tensor_as_temperature_keeps_entmax_on_numpys_solver(
         first = torch.autograd.grad((p.square() * v).sum(), by, create_graph=True)
         second = torch.autograd.grad(sum(g.square().sum() for g in first), by)
         found.append((p, *first, *second))
-        # An infinite quotient has no derivative by tau: there the sums are taken.
+        # The quotient of -inf has no derivative by tau, so `select` takes these rows.
         assert len(calls) == (not (special and learned))
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
 
