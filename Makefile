@@ -4,10 +4,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+FRAMEWORKS := .venv-frameworks
 JOBS   ?= 2
-# Seconds after which a test that hangs is stopped and fails.
-LIMIT  := --timeout=600
-TESTS  ?= tests softtopk book
+# Seconds after which a test or a cell is taken to hang and fails: a slow machine with
+# other work takes 25 for the longest cell.
+LIMIT      ?= 600
+CELL_LIMIT ?= 120
+TESTS      ?= tests softtopk book
+
+# How the tests run.  Each suite leaves the seconds of its tests for `make times`.
+PYTEST = -m pytest --timeout=$(LIMIT) -n $(JOBS) --junitxml=_build/times/$(1).xml
+NBVAL  = --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_LIMIT)
 
 # The frameworks and the packages that they are measured against have environments of
 # their own.  Where the index's torch brings CUDA, set TORCH_INDEX to the option of pip
@@ -15,7 +22,6 @@ TESTS  ?= tests softtopk book
 # it depends on: only the tables that it holds are read.  COMPILED is built against the
 # torch that is there, for the CPU alone (its build stops at an nvcc without a GPU), and
 # left out where that fails.
-FRAMEWORKS  := .venv-frameworks
 PEERS       := .venv-peers
 DIST        := .venv-dist
 PEERS_PYTHON ?= $(or $(shell PYENV_VERSION=3.12 python3.12 -c 'import sys; print(sys.executable)' \
@@ -36,13 +42,16 @@ export OPENBLAS_NUM_THREADS := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env newest book live pdf site test frameworks proofs lint browser bench
+.PHONY: help env environments newest book live pdf site test quick times frameworks
+.PHONY: proofs lint browser bench
 .PHONY: bench-frameworks bench-accelerator bench-scale peers refresh dist serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 env: $(STAMP) ## make the environment in .venv
+
+environments: $(STAMP) $(FRAMEWORKS)/.installed ## that of the frameworks, too
 
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -72,8 +81,14 @@ site: pdf ## the book as it is published: with the PDF beside the pages
 	PUBLISH_PDF=_build/latex/softtopk.pdf $(MAKE) book
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
-	$(BIN)/python -m pytest $(LIMIT) -n $(JOBS) --dist loadfile --nbval --nbval-current-env \
-	  --nbval-cell-timeout=20 --ignore=book/training --ignore=book/recipes $(TESTS)
+	$(BIN)/python $(call PYTEST,test) --dist loadgroup --no-loadscope-reorder $(NBVAL) \
+	  --ignore=book/training --ignore=book/recipes $(TESTS)
+
+quick: $(STAMP) ## style, types and the tests of what you changed, in a minute
+	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(BIN)/python tools/quick.py
+
+times: $(STAMP) ## where the time of the last checks went: steps, and the slowest tests
+	$(BIN)/python tools/times.py
 
 lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/ruff check .
@@ -81,7 +96,7 @@ lint: $(STAMP) ## ruff (code and notebooks) and mypy
 	$(BIN)/mypy
 
 browser: live book ## the built pages in a headless Chromium and Firefox, offline
-	$(BIN)/python -m pytest $(LIMIT) -q -n $(JOBS) tests/browser
+	$(BIN)/python $(call PYTEST,browser) -q tests/browser
 
 $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
@@ -92,13 +107,14 @@ $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@touch $@
 
 frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, and the Parts that train
-	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q \
-	  -n $(JOBS) --dist worksteal tests/frameworks tests/book/test_pages_code.py \
-	  softtopk/torch.py softtopk/jax.py softtopk/dask.py softtopk/_frameworks
-	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q \
-	  -n $(JOBS) --dist worksteal tests/frameworks/test_kernels.py
-	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python -m pytest $(LIMIT) -q -n $(JOBS) \
-	  --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=60 book/training book/recipes
+	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
+	  $(call PYTEST,frameworks) -q --dist worksteal tests/frameworks \
+	  tests/book/test_pages_code.py softtopk/torch.py softtopk/jax.py softtopk/dask.py \
+	  softtopk/_frameworks
+	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
+	  $(call PYTEST,kernels) -q --dist worksteal tests/frameworks/test_kernels.py
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
+	  $(call PYTEST,training) -q --dist loadfile $(NBVAL) book/training book/recipes
 
 proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)
 	$(BIN)/python tools/proofs.py

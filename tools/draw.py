@@ -2,31 +2,36 @@
 
 Usage: python tools/draw.py [--all] [--training]
 
-Each notebook with a figure that was never drawn, or was drawn from other code, is run;
-what its figure cells show goes to ``_build/figures`` as SVG, under the figure's name.
-Nothing else is kept: the outputs that the notebooks store are those of
-``tools/refresh.py``. ``--all`` draws every figure again.
+A notebook has something to draw if one of its figures was never drawn, or was drawn
+from other code. Of its cells, those run that its figures need (``tools/slices.py``),
+and what they show goes to ``_build/figures`` as SVG, under the figure's name. ``--all``
+draws every figure again. Where nbval has run a notebook, nothing is left to draw:
+``book/conftest.py`` keeps the figures of that run.
 
 ``--training`` draws those of the Parts that train (``book/training``, ``book/recipes``)
-instead, in the frameworks' environment. A build of the book has no framework, so these
-drawings are kept with the notebooks.
+instead. Their notebooks run whole, in the frameworks' environment. A build of the book
+has no framework, so these drawings are kept with the notebooks.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import importlib
+import io
+import multiprocessing
 import os
-import subprocess
+import re
 import sys
-import tempfile
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import refresh
-from nbclient.exceptions import CellExecutionError
+import slices
 
 from softtopk.figures import COLOURS
 
@@ -36,72 +41,131 @@ ROOT = refresh.ROOT
 TARGET = ROOT / "_build" / "figures"
 PICTURE = ROOT / "tools" / "picture.py"
 
-# Labels are set as outlines, which look alike everywhere. A figure is drawn a little
-# smaller than the notebook asks and shown at the same width: its words are larger then,
-# and can be read on a phone.
-SETTINGS = """
-import matplotlib as mpl
-from matplotlib.figure import Figure
-mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "softtopk"})
-def _smaller(self, figsize=None, *args, _init=Figure.__init__, **kwargs):
-    size = mpl.rcParams["figure.figsize"] if figsize is None else figsize
-    _init(self, [0.87 * side for side in size], *args, **kwargs)
-Figure.__init__ = _smaller
-"""
-PANELS = ROOT / "tools" / "panels.py"
-INLINE = """
-from matplotlib_inline.backend_inline import set_matplotlib_formats
-set_matplotlib_formats("svg", metadata={"Date": None})
+# What a kernel runs before a notebook whose figures are to be drawn.
+KERNEL = f"""%matplotlib inline
+import runpy
+runpy.run_path({str(ROOT / "tools" / "vector.py")!r})["take_over"](get_ipython())
+del runpy
 """
 
 
-def figures(notebook: nbformat.NotebookNode) -> dict[str, nbformat.NotebookNode]:
-    """The cells that show a figure, by its name."""
-    return {
-        cell.metadata["mystnb"]["figure"]["name"]: cell
-        for cell in notebook.cells
-        if "name" in cell.metadata.get("mystnb", {}).get("figure", {})
-    }
+def name_of(cell: nbformat.NotebookNode) -> str | None:
+    """The name of the figure that a cell shows, if it shows one."""
+    name: str | None = cell.metadata.get("mystnb", {}).get("figure", {}).get("name")
+    return name
 
 
-def draw_notebook(path: Path) -> dict[str, str]:
-    """Run a notebook; the SVG of each of its figures."""
+def stale(path: Path, *, every: bool = False) -> bool:
+    """Whether a notebook or program has a figure that was not drawn from its code."""
+    if path == PICTURE:
+        names = {"fig-melting"}
+    else:
+        cells = nbformat.read(path, as_version=4).cells
+        names = {name for cell in cells if (name := name_of(cell))}
+    mark = drawn.mark(ROOT, path)
+    fresh = (drawn.marked(target(path) / f"{name}.svg") == mark for name in names)
+    return bool(names) and (every or not all(fresh))
+
+
+def target(path: Path) -> Path:
+    """The folder of a notebook's drawings."""
+    return ROOT / drawn.TRAINING / "drawn" if drawn.is_training(path) else TARGET
+
+
+def vector(outputs: list[Any]) -> str:
+    """The SVG among the outputs of a cell."""
+    found = (output.get("data", {}).get("image/svg+xml") for output in outputs)
+    return next(svg for svg in found if svg)
+
+
+def keep(path: Path, figures: dict[str, str]) -> None:
+    """Store the SVG of each figure of a notebook, with what it was drawn from."""
+    folder = target(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark = drawn.mark(ROOT, path)
+    for name, svg in figures.items():
+        text = mark + drawn.in_page(svg, name, COLOURS.values())
+        (folder / f"{name}.svg").write_text(text, encoding="utf8")
+
+
+def draw_whole(path: Path) -> dict[str, str]:
+    """Run a notebook in a kernel; the SVG of each of its figures."""
     notebook = nbformat.read(path, as_version=4)
-    wanted = figures(notebook)
-    code = f"%matplotlib inline\n{SETTINGS}{INLINE}\n%run -n {PANELS}"
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(code))
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(KERNEL))
     runner = refresh.client(notebook, path)
     runner.execute(env={**os.environ, **refresh.ENVIRONMENT})
     return {
-        name: output.data["image/svg+xml"]
-        for name, cell in wanted.items()
-        for output in cell.outputs
-        if "image/svg+xml" in output.get("data", {})
+        name: vector(cell.outputs) for cell in notebook.cells if (name := name_of(cell))
     }
 
 
+def draw_slice(path: Path, *, whole: bool = False) -> dict[str, str]:
+    """Run the cells that a notebook's figures need, here; the SVG of each figure.
+
+    Call it in a process of its own: the cells may change the settings of a library.
+    """
+    import matplotlib.pyplot as plt
+    from vector import svg
+
+    notebook = nbformat.read(path, as_version=4)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    figures = {
+        place: name for place, cell in enumerate(cells) if (name := name_of(cell))
+    }
+    plt.switch_backend("agg")
+    plt.show = lambda: None
+    os.chdir(path.parent)
+    found: dict[str, str] = {}
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *_, **__: None}
+    for place in range(len(cells)) if whole else slices.needed(cells, figures):
+        source = re.sub(r"^[%!].*$", "", cells[place].source, flags=re.MULTILINE)
+        with warnings.catch_warnings(action="ignore"), redirect_stdout(io.StringIO()):
+            exec(compile(source, f"cell {place}", "exec"), names)
+        if place in figures:
+            found[figures[place]] = svg(plt.gcf())
+        plt.close("all")
+    return found
+
+
 def draw_picture(path: Path) -> dict[str, str]:
-    """Run a program that draws one picture; its SVG."""
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder, "picture.svg")
-        code = f"{SETTINGS}\nimport runpy, sys\nsys.argv = ['', {str(target)!r}]\n"
-        code += f"runpy.run_path({str(path)!r}, run_name='__main__')"
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-        return {"fig-melting": target.read_text(encoding="utf8")}
+    """The SVG of the picture that a program draws."""
+    from picture import picture
+    from vector import svg
+
+    return {"fig-melting": svg(picture())}
 
 
-def draw(path: Path) -> dict[str, str] | None:
-    """The figures of a notebook or program; None when it fails."""
+def draw(path: Path) -> bool:
+    """Draw and keep the figures of a notebook or program; False when it fails."""
     begin = time.perf_counter()
     try:
-        make = draw_notebook if path.suffix == ".ipynb" else draw_picture
-        found = make(path)
-    except (CellExecutionError, subprocess.CalledProcessError) as error:
-        print(f"{path.relative_to(ROOT)}: {error}", flush=True)
-        return None
+        if path == PICTURE:
+            found = draw_picture(path)
+        else:
+            found = draw_whole(path) if drawn.is_training(path) else draw_slice(path)
+    except Exception as error:
+        print(f"{path.relative_to(ROOT)}: {error!r}", flush=True)
+        return False
+    keep(path, found)
     seconds = time.perf_counter() - begin
     print(f"{path.relative_to(ROOT)}: {len(found)} drawn, {seconds:.1f} s", flush=True)
-    return found
+    return True
+
+
+def draw_all(paths: list[Path], *, training: bool) -> bool:
+    """Draw the figures of notebooks, two at a time, the longest first."""
+    paths.sort(key=lambda path: -path.stat().st_size)
+    if training:
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            return all(list(pool.map(draw, paths)))
+    # A process for each, forked where that is sound, so that the imports are there.
+    kind = "fork" if sys.platform == "linux" else "spawn"
+    if paths and kind == "fork":
+        for module in ("matplotlib.pyplot", "softtopk.verify"):
+            importlib.import_module(module)
+    context = multiprocessing.get_context(kind)
+    with context.Pool(2, maxtasksperchild=1) as pool:
+        return all(list(pool.imap_unordered(draw, paths)))
 
 
 def main() -> int:
@@ -109,34 +173,13 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also what is up to date")
     parser.add_argument("--training", action="store_true", help="those that train")
     options = parser.parse_args()
-    target = ROOT / drawn.TRAINING / "drawn" if options.training else TARGET
-    fresh = {} if options.all else drawn.current(ROOT, target)
-    names = {
-        path: set(figures(nbformat.read(path, as_version=4)))
-        for path in refresh.notebooks()
+    paths = [
+        path
+        for path in [*refresh.notebooks(), PICTURE]
         if drawn.is_training(path) == options.training
-    }
-    if not options.training:
-        names[PICTURE] = {"fig-melting"}
-    stale = [path for path, needed in names.items() if needed - set(fresh)]
-    stale.sort(key=lambda path: -path.stat().st_size)  # the longest first
-    target.mkdir(parents=True, exist_ok=True)
-    index = target / "index.json"
-    known = json.loads(index.read_text(encoding="utf8")) if index.exists() else {}
-    good = True
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for path, found in zip(stale, pool.map(draw, stale), strict=True):
-            if found is None:
-                good = False
-                continue
-            mark = [path.relative_to(ROOT).as_posix(), drawn.digest(ROOT, path)]
-            for name, svg in found.items():
-                text = drawn.in_page(svg, name, COLOURS.values())
-                (target / f"{name}.svg").write_text(text, encoding="utf8")
-                known[name] = mark
-    text = json.dumps(known, indent=1, sort_keys=True) + "\n"
-    index.write_text(text, encoding="utf8")
-    return int(not good)
+        and stale(path, every=options.all)
+    ]
+    return int(not draw_all(paths, training=options.training))
 
 
 if __name__ == "__main__":

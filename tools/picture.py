@@ -1,20 +1,19 @@
 """Draw the picture of the landing page: hard top-k melts as the temperature rises.
 
-Usage: python tools/picture.py [TARGET], which writes book/_static/melting.png or, for
-``tools/draw.py``, an SVG elsewhere.
+Usage: python tools/picture.py, which writes book/_static/melting.png. The pages show it
+as SVG, which ``tools/draw.py`` makes of the same figure.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import matplotlib as mpl
 
 mpl.use("agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 import softtopk as stk
 from softtopk import figures
@@ -27,7 +26,8 @@ LABEL = 13  # points: read on a phone, too
 TEMPERATURES = np.geomspace(0.02, 3, 28)
 
 
-def main(target: Path) -> None:
+def picture() -> Figure:
+    """The figure."""
     fig, ax = figures.figure(height=3.2)
     colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.92, TEMPERATURES.size))
     for temperature, colour in zip(TEMPERATURES[::-1], colours[::-1], strict=True):
@@ -55,12 +55,8 @@ def main(target: Path) -> None:
     bar.set_ticks([0.02, 0.1, 0.5, 3], labels=["0.02", "0.1", "0.5", "3"])
     bar.ax.tick_params(labelsize=LABEL)
     bar.minorticks_off()
-    if target.suffix == ".svg":
-        fig.savefig(target, metadata={"Date": None})
-    else:
-        fig.savefig(target, dpi=150, metadata={"Software": None})
-    plt.close(fig)
+    return fig
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET)
+    picture().savefig(TARGET, dpi=150, metadata={"Software": None})

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from types import SimpleNamespace
 
+from pybtex import plugin
 from pybtex.database import Entry
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style
@@ -37,5 +39,7 @@ class AuthorYearStyle(Style):
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the style."""
+    # For each citation, pybtex looks through all installed packages for its plugins.
+    plugin._load_entry_point = cache(plugin._load_entry_point)
     register_plugin("pybtex.style.formatting", "author_year", AuthorYearStyle)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
 """Figures as vectors: sharp at any size, and drawn for light and for dark.
 
 The notebooks store their figures as PNG, which a strict comparison of outputs leaves
-alone. ``tools/draw.py`` runs them once more before the book is built and keeps what
-they show as SVG in ``_build/figures``; here each figure on a page takes that form.
+alone. A run of ``tools/draw.py``, or of nbval (``book/conftest.py``), keeps what they
+show as SVG in ``_build/figures``; here each figure on a page takes that form.
 A figure that was not drawn, or whose code has changed since, or that would be heavier
 than `LIMIT`, stays the PNG that it is. The figures of `FRAMEWORKS` need a framework
 and minutes of training: they are drawn when their notebooks are refreshed, and kept
@@ -11,7 +11,7 @@ in the folder of `TRAINING`.
 An SVG stands in the page itself, where its colours can follow the theme: greys change
 places, and each colour that the book's curves have keeps a contrast of 3 on both
 grounds. Three or more panels side by side become a drawing each, which stand in one row
-where there is room, and on a phone in several (see ``tools/panels.py`` and book.css).
+where there is room, and on a phone in several (see ``tools/vector.py`` and book.css).
 """
 
 from __future__ import annotations
@@ -62,25 +62,33 @@ def digest(root: Path, source: Path) -> str:
     """
     if is_training(source):
         return sha256(code_of(source).encode()).hexdigest()
-    tools = [root / "tools" / name for name in ("draw.py", "panels.py")]
+    tools = [root / "tools" / name for name in ("draw.py", "vector.py")]
     drawing = [*tools, Path(__file__)]
     package = sorted((root / "softtopk").rglob("*.py"))
     texts = [path.read_text(encoding="utf8") for path in (*drawing, *package)]
     return sha256("\0".join([code_of(source), *texts]).encode()).hexdigest()
 
 
+def mark(root: Path, source: Path) -> str:
+    """The first line of a drawing: what it was drawn from."""
+    return f"<!-- {source.relative_to(root).as_posix()} {digest(root, source)} -->\n"
+
+
+def marked(path: Path) -> str | None:
+    """The first line of a drawing that is there."""
+    return path.read_text("utf8").partition("\n")[0] + "\n" if path.exists() else None
+
+
 def current(root: Path, folder: Path) -> dict[str, Path]:
     """The SVG of each figure whose code has not changed since it was drawn."""
-    index = folder / "index.json"
-    if not index.exists():
-        return {}
     found, known = {}, {}
-    for name, (source, drawn) in json.loads(index.read_text(encoding="utf8")).items():
-        path = root / source
+    for path in sorted(folder.glob("*.svg")):
+        line = marked(path) or ""
+        source = root / line.split()[1]
         if source not in known:
-            known[source] = digest(root, path) if path.exists() else None
-        if known[source] == drawn and (folder / f"{name}.svg").exists():
-            found[name] = folder / f"{name}.svg"
+            known[source] = mark(root, source) if source.exists() else None
+        if known[source] == line:
+            found[path.stem] = path
     return found
 
 
@@ -257,7 +265,7 @@ class TakeDrawings(SphinxPostTransform):
             names = [*figure["ids"], *figure["names"]]
             path = next((drawings[name] for name in names if name in drawings), None)
             if isinstance(figure, nodes.figure) and path is not None:
-                svg = path.read_text(encoding="utf8")
+                svg = path.read_text(encoding="utf8").partition("\n")[2]
                 if len(svg.encode()) <= LIMIT:
                     image.replace_self(drawn_image("", svg=svg, **image.attributes))
 

@@ -7,10 +7,11 @@ faults, and each is shown here to find the fault that it is for.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import operator
+import os
 import re
-import symtable
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -27,13 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 CLAIMS = BOOK / "claims.yml"
 
-_SPEC = importlib.util.spec_from_file_location("refresh", ROOT / "tools" / "refresh.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-refresh = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(refresh)
+sys.path.append(str(ROOT / "tools"))
 
+import refresh  # noqa: E402
 from claims import cells  # noqa: E402  (refresh has put it on the path)
+from slices import defined, plain_code, used  # noqa: E402
 
 NOTEBOOKS = sorted(BOOK.rglob("*.ipynb"))
 PAGES = sorted([*NOTEBOOKS, *BOOK.rglob("*.md")])
@@ -228,63 +227,6 @@ def can_fail(test: ast.expr) -> bool:
 
 
 # --- Folds ---
-
-
-def plain_code(cell: Notebook) -> ast.Module:
-    """The code of a cell without its magics."""
-    return ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE))
-
-
-def defined(tree: ast.AST) -> set[str]:
-    """Names that a cell binds for the cells after it."""
-    names: set[str] = set()
-    todo = list(ast.iter_child_nodes(tree))
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
-            continue  # what it binds inside is its own
-        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
-            continue
-        if isinstance(node, ast.GeneratorExp):
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {
-                (alias.asname or alias.name).partition(".")[0] for alias in node.names
-            }
-        todo += ast.iter_child_nodes(node)
-    return names
-
-
-def used(tree: ast.Module) -> set[str]:
-    """Names that a cell takes from the cells before it."""
-    found: set[str] = set()
-    bound: set[str] = set()
-    later = defined(tree)
-    for statement in tree.body:
-        here, inside = names_read(statement)
-        stores = defined(ast.Module([statement], []))
-        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
-            here -= stores  # the loop, block or function that reads them binds them
-        found |= (here - bound) | (inside - bound - later)
-        bound |= stores
-    return found
-
-
-def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
-    """Names that a statement reads: itself, and in the functions that it holds."""
-    table = symtable.symtable(ast.unparse(statement), "cell", "exec")
-    here = {s.get_name() for s in table.get_symbols() if s.is_referenced()}
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        here.add(statement.target.id)
-    inside, scopes = set(), table.get_children()
-    while scopes:
-        scope = scopes.pop()
-        scopes += scope.get_children()
-        inside |= {s.get_name() for s in scope.get_symbols() if s.is_global()}
-    return here, inside
 
 
 def hidden_names(notebook: Notebook) -> list[str]:
@@ -904,20 +846,28 @@ def test_text_guard_finds_the_fault(word: str) -> None:
     assert unwanted(f"a {word} b")
 
 
-def test_notebooks_are_run_with_a_time_limit() -> None:
-    recipe = (ROOT / "Makefile").read_text(encoding="utf8")
-    limits = re.findall(r"--nbval .*?--nbval-cell-timeout=(\d+)", recipe, re.DOTALL)
-    assert len(limits) == recipe.count("--nbval ") == 2
-    assert all(int(limit) <= 60 for limit in limits)
+@pytest.fixture(scope="module")
+def runs() -> list[list[str]]:
+    """The words of each command of ``make test frameworks`` that runs notebooks."""
+    make = ["make", "--dry-run", "--no-print-directory", "test", "frameworks"]
+    own = {"PATH": os.environ["PATH"]}  # not the settings of the make that runs this
+    said = subprocess.run(
+        make, cwd=ROOT, env=own, check=True, capture_output=True, text=True
+    )
+    lines = said.stdout.replace("\\\n", " ").splitlines()
+    return [line.split() for line in lines if "--nbval " in line]
 
 
-def test_every_notebook_is_run_once() -> None:
+def test_notebooks_are_run_with_a_time_limit(runs: list[list[str]]) -> None:
+    """One that finds a cell that hangs, not a slow machine."""
+    for words in runs:
+        (limit,) = (w for w in words if w.startswith("--nbval-cell-timeout="))
+        assert 60 <= int(limit.partition("=")[2]) <= 600
+
+
+def test_every_notebook_is_run_once(runs: list[list[str]]) -> None:
     """By ``make test``, or by ``make frameworks`` where it needs a framework."""
-    recipe = (ROOT / "Makefile").read_text(encoding="utf8")
-    (tests,) = re.findall(r"(?m)^TESTS +\?= (.*)$", recipe)
-    recipe = recipe.replace("$(TESTS)", tests)
-    targets = re.findall(r"--nbval-cell-timeout=\d+ (.*)", recipe)
-    assert targets == [
-        "--ignore=book/training --ignore=book/recipes tests softtopk book",
-        "book/training book/recipes",
-    ]
+    training = ["book/training", "book/recipes"]
+    core, rest = ([w for w in words if "book" in w] for words in runs)
+    assert core == [*(f"--ignore={folder}" for folder in training), "book"]
+    assert rest == training

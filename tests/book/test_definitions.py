@@ -30,11 +30,10 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "book" / "_extensions"))
-sys.path.append(str(Path(__file__).parent))
+sys.path += [str(ROOT / "book" / "_extensions"), str(ROOT / "tools")]
 
 from claims import cells  # noqa: E402
-from test_book import defined, plain_code, used  # noqa: E402
+from slices import defined, plain_code, used  # noqa: E402
 
 FOLDER = Path(__file__).parent / "definitions"
 LIMIT = 60.0  # seconds that a cell may take; a wrong definition may never converge

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import doctest
+import importlib
 import itertools
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,16 +87,15 @@ PANELS = """
 import runpy
 import sys
 import matplotlib as mpl
-mpl.use("svg")
-mpl.rcParams.update({"svg.fonttype": "path", "svg.hashsalt": "a"})
-runpy.run_path("tools/panels.py")
+mpl.use("agg")
 from softtopk import figures
 count = int(sys.argv[2])
 shares = {f"exp {name}": [0.25] * 8 for name in range(count)}
 fig, axes = figures.experts(shares)
 if len(sys.argv) > 3:
     _ = getattr(fig, sys.argv[3])("$x_i$")
-fig.savefig(sys.argv[1], metadata={"Date": None}, bbox_inches="tight")
+text = runpy.run_path("tools/vector.py")["svg"](fig)
+open(sys.argv[1], "w", encoding="utf8").write(text)
 """
 
 
@@ -144,7 +146,7 @@ def book(
     """A page with a figure that was drawn from the code ``draw()``."""
     (folder / drawings).mkdir(parents=True, exist_ok=True)
     (folder / "tools").mkdir(exist_ok=True)
-    for name in ("draw.py", "panels.py"):
+    for name in ("draw.py", "vector.py"):
         (folder / "tools" / name).write_text("")
     source = folder / f"{page}.ipynb"
     for text in ("draw()", code):
@@ -156,11 +158,9 @@ def book(
         }
         source.write_text(json.dumps(notebook))
         if text == "draw()":
-            mark = drawn.digest(folder, source)
-    index = {"fig-a": [f"{page}.ipynb", mark]}
-    (folder / drawings / "index.json").write_text(json.dumps(index))
+            mark = drawn.mark(folder, source)
     picture = f'<svg viewBox="0 0 1 1"><path d="{"M0 0" * weight}"/></svg>'
-    (folder / drawings / "fig-a.svg").write_text(picture)
+    (folder / drawings / "fig-a.svg").write_text(mark + picture)
     settings = {
         "root_doc": page,
         "extensions": ["myst_nb", "drawn"],
@@ -199,6 +199,49 @@ def test_a_stale_or_heavy_drawing_is_left(
     assert page.select_one("figure img")["alt"] == "A <curve>."
 
 
+SLICE = """
+import json
+import sys
+from pathlib import Path
+sys.path.insert(0, "tools")
+import draw
+path, whole = Path(sys.argv[1]).resolve(), sys.argv[2] == "whole"
+print(json.dumps(draw.draw_slice(path, whole=whole)))
+"""
+
+
+@pytest.mark.parametrize("name", ["computing/radicals", "selection/symmetries"])
+def test_the_cells_that_its_figures_need_draw_what_the_notebook_draws(
+    name: str,
+) -> None:
+    command = [sys.executable, "-c", SLICE, f"book/{name}.ipynb"]
+    some, every = (
+        subprocess.run([*command, how], check=True, cwd=ROOT, capture_output=True)
+        for how in ("slice", "whole")
+    )
+    assert json.loads(some.stdout) == json.loads(every.stdout) != {}
+
+
+def test_nbval_keeps_the_figures_of_a_run(tmp_path: Path) -> None:
+    """A copy of the checkout, so that the figures are not there and nothing is left."""
+    for part in ("book/conftest.py", "book/computing/radicals.ipynb"):
+        (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / part, tmp_path / part)
+    for folder in ("tools", "softtopk", "book/_extensions"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env"]
+    command += ["-p", "no:cacheprovider", "book/computing/radicals.ipynb"]
+    paths = {"PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | paths, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout
+    (figure,) = (tmp_path / "_build" / "figures").glob("*.svg")
+    assert drawn.current(tmp_path, figure.parent) == {figure.stem: figure}
+    drawing = figure.read_text(encoding="utf8").partition("\n")[2]
+    assert re.match(r"<(svg|div)", drawing)
+
+
 def test_what_trains_keeps_its_drawings() -> None:
     folder = ROOT / drawn.TRAINING / "drawn"
     wanted = {
@@ -213,4 +256,8 @@ def test_what_trains_keeps_its_drawings() -> None:
 
 
 def test_examples_hold() -> None:
-    assert doctest.testmod(drawn).failed == 0
+    sys.path.append(str(ROOT / "tools"))
+    for name in ("drawn", "mutants", "nearest", "quick", "slices", "times"):
+        found = doctest.testmod(importlib.import_module(name))
+        assert found.failed == 0
+        assert found.attempted > 0

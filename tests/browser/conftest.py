@@ -23,8 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(os.environ.get("BOOK_HTML", ROOT / "_build" / "html"))
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text("utf8")
-AXE_RUN = """async () => {
-  const found = await axe.run({ resultTypes: ["violations"], preload: false });
+AXE_RUN = """async (rules) => {
+  const options = { resultTypes: ["violations"], preload: false };
+  if (rules) options.rules = rules;
+  const found = await axe.run(options);
   return found.violations
     .filter((v) => v.impact === "serious" || v.impact === "critical")
     .map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);

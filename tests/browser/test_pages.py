@@ -122,6 +122,21 @@ TWO_FRAMES = (
 )
 
 
+# What axe looks at: how a page is built, which a scheme does not change, and its
+# colours, which a width does not change.
+STRUCTURE = {"color-contrast": {"enabled": False}}
+COLOURS = """() => Object.fromEntries(axe.getRules().map(
+  ({ ruleId }) => [ruleId, { enabled: ruleId === "color-contrast" }]))"""
+
+# Kinds of elements around the article. They are much the same on every page, but their
+# width decides which of them are shown.
+AROUND = """() => [...new Set([...document.body.querySelectorAll("*")]
+  .filter((e) => !e.closest("article, svg, mjx-container"))
+  .map((e) => `${e.tagName} ${e.getAttribute("class")} < ${e.parentElement.className}`)
+)]"""
+KNOWN: set[str] = set()  # kinds that a visit has looked at in every width and scheme
+
+
 @dataclass
 class Visit:
     """What one visit to a page has shown."""
@@ -130,7 +145,7 @@ class Visit:
     console: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
-    violations: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    violations: dict[str, list[str]] = field(default_factory=dict)
     scheme: dict[str, str] = field(default_factory=dict)
     overflow: dict[int, int] = field(default_factory=dict)
     unreachable: list[str] = field(default_factory=list)
@@ -147,8 +162,38 @@ def show(page: Page, scheme: str, size: dict[str, int]) -> None:
     page.evaluate(TWO_FRAMES)
 
 
-def look(browser: Browser, base: str, name: str) -> Visit:
-    """Load a page once and gather what the tests ask about."""
+def audit(page: Page, visit: Visit) -> None:
+    """Have axe look at a page.
+
+    Its structure is looked at on a phone, where most has to scroll or is folded away,
+    and its colours in both schemes. A page with a kind of element in its frame that no
+    page before had is looked at whole in every width and scheme.
+    """
+    frame = set(page.evaluate(AROUND))
+    colours = page.evaluate(COLOURS)
+    views = [
+        ("light", PHONE, STRUCTURE),
+        ("light", DESK, colours),
+        ("dark", DESK, colours),
+    ]
+    if not frame <= KNOWN:
+        views = [(scheme, size, None) for scheme in ("light", "dark") for size in SIZES]
+    for scheme, size, rules in views:
+        show(page, scheme, size)
+        visit.scheme[scheme] = page.evaluate(
+            "() => getComputedStyle(document.body).backgroundColor"
+        )
+        visit.violations[f"{scheme} at {size['width']} px"] = page.evaluate(
+            AXE_RUN, rules
+        )
+    KNOWN.update(frame)
+
+
+def look(browser: Browser, base: str, name: str, spoil: str | None = None) -> Visit:
+    """Load a page once and gather what the tests ask about.
+
+    `spoil` is a script that puts faults into the page first.
+    """
     visit = Visit()
     page = browser.new_page(viewport=DESK, color_scheme="light")
     page.set_default_timeout(60_000)
@@ -165,6 +210,8 @@ def look(browser: Browser, base: str, name: str) -> Visit:
     )
     page.goto(base + name)
     settle(page)
+    if spoil:
+        page.evaluate(spoil)
     visit.facts = page.evaluate(FACTS)
     for size in SIZES:  # a scheme changes colours alone
         show(page, "light", size)
@@ -176,12 +223,7 @@ def look(browser: Browser, base: str, name: str) -> Visit:
             visit.cut = page.evaluate(CUT)
     page.evaluate(AXE)
     page.evaluate(STILL)
-    for scheme, size in [(s, z) for s in ("light", "dark") for z in SIZES]:
-        show(page, scheme, size)
-        visit.scheme[scheme] = page.evaluate(
-            "() => getComputedStyle(document.body).backgroundColor"
-        )
-        visit.violations[scheme, size["width"]] = page.evaluate(AXE_RUN)
+    audit(page, visit)
     page.close()
     return visit
 
@@ -218,11 +260,41 @@ def test_page(
         assert visit.cut == []
     with subtests.test("light and dark differ"):
         assert visit.scheme["light"] != visit.scheme["dark"]
-    with subtests.test("axe looks at every width in light and dark"):
-        assert len(visit.violations) == 2 * len(SIZES)
-    for (scheme, width), found in visit.violations.items():
-        with subtests.test(f"axe finds nothing serious in {scheme} at {width} px"):
+    with subtests.test("axe looks at the structure and at both schemes"):
+        assert len(visit.violations) >= 3
+    for view, found in visit.violations.items():
+        with subtests.test(f"axe finds nothing serious in {view}"):
             assert found == []
+
+
+# Faults of seven kinds, each of which one of the checks above is there for.
+FAULTS = """async () => {
+  const article = document.querySelector("article");
+  const add = (html) => article.insertAdjacentHTML("beforeend", html);
+  add('<p style="color: light-dark(#000, #333)">Hardly seen in the dark.</p>');
+  add('<div class="math">\\\\[x\\\\]</div>');
+  add('<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">');
+  add('<div style="width: 500px">Wider than a phone.</div>');
+  add('<a href="#" tabindex="-1">Out of reach of the keyboard.</a>');
+  add('<ul><p>No item of a list.</p></ul>');
+  await fetch("no-such-file.txt");
+}"""
+
+
+def test_a_visit_finds_the_faults(base: str, browser: Browser) -> None:
+    visit = look(browser, base, "book/notation.html", FAULTS)
+    assert [
+        view for view, found in visit.violations.items() if "contrast" in str(found)
+    ]
+    assert not any(
+        "contrast" in str(visit.violations[v]) for v in visit.violations if "light" in v
+    )
+    assert visit.facts["untypeset"] == 1
+    assert len(visit.facts["mute"]) == 1
+    assert visit.overflow[PHONE["width"]] > 0
+    assert any("Out of reach" in found for found in visit.unreachable)
+    assert any("list:" in str(found) for found in visit.violations.values())
+    assert any("no-such-file" in url for url in visit.failed)
 
 
 def test_pages_work_from_the_file_system(browser: Browser) -> None:

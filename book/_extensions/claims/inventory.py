@@ -44,7 +44,7 @@ class Inventory:
 
 def read_inventory(path: Path) -> Inventory:
     """Read ``inventory.yml``."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     paragraphs = tuple(
         Paragraph(
             source=part["source"],

@@ -92,7 +92,7 @@ def defects(rows: Iterable[Claim]) -> dict[str, list[Claim]]:
 
 def read_ledger(path: Path, folder: str = "") -> Ledger:
     """Read ``claims.yml``; ``ValueError`` names the row that breaks its format."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     rows: dict[str, tuple[Claim, ...]] = {}
     seen: set[str] = set()
     for kind, verdicts in KINDS.items():

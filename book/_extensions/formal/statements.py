@@ -89,7 +89,7 @@ def read_digests(folder: Path) -> dict[str, str]:
 
 def read_formal(book: Path, ledger: Ledger | None = None) -> Formal:
     """Read the table and the ledger beside it."""
-    data = yaml.safe_load((book / "formal.yml").read_text("utf8"))
+    data = yaml.load((book / "formal.yml").read_text("utf8"), Loader=yaml.CSafeLoader)
     return Formal(
         theorems={
             label: Entry(tuple(item["formal"]), label, item["covers"])

@@ -1,15 +1,21 @@
-"""Mark the panels that stand side by side in a figure, so that a page can stack them.
+"""Figures as SVG, with marks along which a page can cut them.
 
-``tools/draw.py`` runs this file before a notebook. A figure with three or
-more columns gets a frame without a line around each: the drawing is cut along it (see
-``book/_extensions/drawn.py``). What a figure holds besides its axes, such as a label
-below all of them, has a frame of its own.
+``tools/draw.py`` and ``book/conftest.py`` load this file in a notebook's kernel, where
+each figure that a cell shows is an SVG from then on.
+
+A figure with three or more columns gets a frame without a line around each: the drawing
+is cut along it (see ``book/_extensions/drawn.py``), so that a page can stack what
+stands side by side. What a figure holds besides its axes, such as a label below all of
+them, has a frame of its own.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+import matplotlib as mpl
+from IPython.core.pylabtools import print_figure
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,6 +23,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.transforms import Bbox, BboxBase
 
 COLUMNS = 3  # with fewer, a figure stays whole
+# A figure is drawn a little smaller than the notebook asks and shown at the same width:
+# its words are larger then, and can be read on a phone.
+ZOOM = 0.87
+# Labels are set as outlines, which look alike everywhere.
+SETTINGS = {"svg.fonttype": "path", "svg.hashsalt": "softtopk"}
 
 
 def columns(figure: Figure) -> list[tuple[BboxBase, list[Axes]]]:
@@ -77,4 +88,18 @@ def draw(self: Figure, renderer: Any, _draw: Any = Figure.draw) -> None:
         mark(self)
 
 
-Figure.draw = draw  # type: ignore[method-assign]
+def svg(figure: Figure) -> str:
+    """A figure as SVG; it keeps its size."""
+    size = figure.get_size_inches()
+    figure.set_size_inches(ZOOM * size)
+    try:
+        with mpl.rc_context(SETTINGS), patch.object(Figure, "draw", draw):
+            return str(print_figure(figure, fmt="svg", metadata={"Date": None}))
+    finally:
+        figure.set_size_inches(size)
+
+
+def take_over(shell: Any) -> None:
+    """Show figures as SVG, and not as PNG, in an IPython that shows them inline."""
+    shell.display_formatter.formatters["image/png"].pop(Figure)
+    shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, svg)

@@ -1,0 +1,63 @@
+"""Keep the figures of a notebook that nbval runs, so that no other run draws them.
+
+nbval compares what the cells print and leaves images alone. If a figure of a notebook
+was never drawn, or was drawn from other code, the notebook's kernel shows its figures
+as SVG, and they are kept in ``_build/figures`` once every cell has passed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BOOK = Path(__file__).parent
+FRAMEWORKS = ("training", "recipes")  # their drawings are made by `make refresh`
+
+
+def draw() -> Any:
+    """The module of ``tools``, which not every environment can import."""
+    sys.path[:0] = [str(BOOK.parent / "tools")]
+    import draw
+
+    return draw
+
+
+def is_cell(item: pytest.Item) -> bool:
+    """Whether a test is a cell of a notebook of which the figures are drawn here."""
+    return item.path.suffix == ".ipynb" and item.path.parent.name not in FRAMEWORKS
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: Any) -> Iterator[None]:
+    """Before its first cell, tell a notebook's kernel how to show figures."""
+    yield  # starts the kernel
+    notebook = item.parent
+    if not is_cell(item) or hasattr(notebook, "figures"):
+        return
+    notebook.figures = {}
+    notebook.passed = 0
+    notebook.draws = draw().stale(item.path)
+    if notebook.draws:
+        notebook.skip_compare += ("image/svg+xml",)
+        kernel = notebook.kernel
+        sent = kernel.kc.execute(draw().KERNEL, silent=True)
+        kernel.await_reply(sent, timeout=120)
+        kernel.await_idle(sent, timeout=120)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """Keep what a cell has shown; after the last cell, store it."""
+    yield
+    notebook = item.parent
+    if not is_cell(item) or not notebook.draws:
+        return
+    if name := draw().name_of(item.cell):
+        notebook.figures[name] = draw().vector(item.test_outputs)
+    notebook.passed += 1
+    if notebook.passed == sum(c.cell_type == "code" for c in notebook.nb.cells):
+        draw().keep(item.path, notebook.figures)

@@ -1,0 +1,102 @@
+"""Which cells of a notebook a cell needs: the names that each takes and gives."""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+from collections.abc import Collection
+
+import nbformat
+
+Notebook = nbformat.NotebookNode
+
+
+def plain_code(cell: Notebook) -> ast.Module:
+    """The code of a cell without its magics."""
+    return ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.MULTILINE))
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """Names that a cell binds for the cells after it."""
+    names: set[str] = set()
+    todo = list(ast.iter_child_nodes(tree))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue  # what it binds inside is its own
+        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
+            continue
+        if isinstance(node, ast.GeneratorExp):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {
+                (alias.asname or alias.name).partition(".")[0] for alias in node.names
+            }
+        todo += ast.iter_child_nodes(node)
+    return names
+
+
+def used(tree: ast.Module) -> set[str]:
+    """Names that a cell takes from the cells before it."""
+    found: set[str] = set()
+    bound: set[str] = set()
+    later = defined(tree)
+    for statement in tree.body:
+        here, inside = names_read(statement)
+        stores = defined(ast.Module([statement], []))
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+            here -= stores  # the loop, block or function that reads them binds them
+        found |= (here - bound) | (inside - bound - later)
+        bound |= stores
+    return found
+
+
+def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """Names that a statement reads: itself, and in the functions that it holds."""
+    table = symtable.symtable(ast.unparse(statement), "cell", "exec")
+    here = {s.get_name() for s in table.get_symbols() if s.is_referenced()}
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        here.add(statement.target.id)
+    inside, scopes = set(), table.get_children()
+    while scopes:
+        scope = scopes.pop()
+        scopes += scope.get_children()
+        inside |= {s.get_name() for s in scope.get_symbols() if s.is_global()}
+    return here, inside
+
+
+def changed(tree: ast.AST) -> set[str]:
+    """Names of what a cell may change in place: ``a[0] = 1``, ``a.b = 1``, ``a.f(1)``.
+
+    >>> sorted(changed(ast.parse("a[0] = 1\\nf(b)\\nfor i in c: d.e.append(i)")))
+    ['a', 'd']
+    """
+    places: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript | ast.Attribute):
+            places += [node] if isinstance(node.ctx, ast.Store) else []
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            places += [called] if isinstance(called, ast.Attribute) else []
+    names = set()
+    for place in places:
+        while isinstance(place, ast.Subscript | ast.Attribute):
+            place = place.value
+        names |= {place.id} if isinstance(place, ast.Name) else set()
+    return names
+
+
+def needed(cells: list[Notebook], wanted: Collection[int]) -> list[int]:
+    """The places of the wanted cells and of those whose names they build upon."""
+    names: set[str] = set()
+    kept = []
+    for place in reversed(range(len(cells))):
+        tree = plain_code(cells[place])
+        if place in wanted or (defined(tree) | changed(tree)) & names:
+            kept.append(place)
+            names |= used(tree)
+    return kept[::-1]
