@@ -36,6 +36,14 @@ COMPILED    := torchsort==0.1.10
 XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
   --xla_cpu_use_fusion_emitters=false
 
+# Programs that were compiled before are found again, as long as the code, the release
+# and the flags that they come from are the same.
+PROGRAMS := $(CURDIR)/$(FRAMEWORKS)/programs
+export JAX_COMPILATION_CACHE_DIR := $(PROGRAMS)/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
+export TORCHINDUCTOR_CACHE_DIR := $(PROGRAMS)/torch
+
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1

@@ -15,6 +15,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+ACTIONS = sorted((GITHUB / "actions").glob("*/action.yml"))
 FORMS = sorted(
     path
     for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml")
@@ -72,7 +73,10 @@ def workflow_faults(workflow: dict[Any, Any]) -> list[str]:
     for step in steps_of(workflow):
         if ("uses" in step) == ("run" in step):
             faults.append(f"a step is either uses or run: {step}")
-        if "uses" in step and not re.fullmatch(
+        if step.get("uses", "").startswith("./"):
+            if not (ROOT / step["uses"] / "action.yml").is_file():
+                faults.append(f"{step['uses']}: no such action")
+        elif "uses" in step and not re.fullmatch(
             r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", step["uses"]
         ):
             faults.append(f"{step['uses']}: not pinned by its tag")
@@ -102,6 +106,21 @@ def test_workflow_is_sound(path: Path) -> None:
     assert workflow_faults(load(path)) == []
 
 
+def test_what_is_kept_between_runs_is_named_after_what_makes_it() -> None:
+    """A figure is kept as long as its digest is the same."""
+    (path,) = ACTIONS
+    steps = load(path)["runs"]["steps"]
+    keys = [step["with"] for step in steps if "cache" in step.get("uses", "")]
+    kept = {each["path"]: re.findall(r"'([^']+)'", each["key"]) for each in keys}
+    for patterns in kept.values():
+        assert all(any(ROOT.glob(pattern)) for pattern in patterns)
+    assert kept.keys() == {".venv", ".venv-frameworks", "_build/figures", "_build/live"}
+    drawing = {"tools/draw.py", "tools/vector.py", "book/_extensions/drawn.py"}
+    assert drawing | {"softtopk/**/*.py", "book/**/*.ipynb"} == {
+        *kept["_build/figures"]
+    }
+
+
 def test_there_is_a_check_a_weekly_run_and_a_release() -> None:
     workflows = {path.stem: load(path) for path in WORKFLOWS}
     assert {"push", "pull_request"} <= set(workflows["check"][True])
@@ -111,8 +130,9 @@ def test_there_is_a_check_a_weekly_run_and_a_release() -> None:
 
 
 def test_actions_are_pinned_by_commit_and_a_bot_raises_them() -> None:
-    for path in WORKFLOWS:
-        for line in re.findall(r"uses: (.*)", path.read_text(encoding="utf8")):
+    for path in [*WORKFLOWS, *ACTIONS]:
+        text = path.read_text(encoding="utf8")
+        for line in re.findall(r"uses: (?!\./)(.*)", text):
             assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)
     (update,) = load(GITHUB / "dependabot.yml")["updates"]
     assert update["package-ecosystem"] == "github-actions"
