@@ -27,7 +27,7 @@ CLAIMS = "book/reference/claims.html"
 DESK = {"width": 1440, "height": 900}
 TABLET = {"width": 820, "height": 1180}
 PHONE = {"width": 390, "height": 844}
-SIZES = (PHONE, TABLET, DESK)
+SIZES = (DESK, TABLET, PHONE)  # a page is opened in the first
 
 # What the page says about itself once MathJax is done.
 FACTS = """() => {
@@ -75,6 +75,8 @@ STILL = """() => {
   for (const fold of document.querySelectorAll("details")) fold.open = true;
   for (const fold of document.querySelectorAll(".toggle-hidden"))
     fold.classList.remove("toggle-hidden");
+  for (const drawing of document.querySelectorAll("svg.drawn, .drawn svg"))
+    drawing.replaceChildren(); // an image with a text: nobody hears what is inside
   const formulas = [...document.querySelectorAll("mjx-container")];
   const sizes = formulas.map((f) => [f.scrollWidth, f.scrollHeight]);
   formulas.forEach((formula, i) => {
@@ -122,9 +124,7 @@ TWO_FRAMES = (
 )
 
 
-# What axe looks at: how a page is built, which a scheme does not change, and its
-# colours, which a width does not change.
-STRUCTURE = {"color-contrast": {"enabled": False}}
+# The one rule of axe that a scheme can break.
 COLOURS = """() => Object.fromEntries(axe.getRules().map(
   ({ ruleId }) => [ruleId, { enabled: ruleId === "color-contrast" }]))"""
 
@@ -165,17 +165,13 @@ def show(page: Page, scheme: str, size: dict[str, int]) -> None:
 def audit(page: Page, visit: Visit) -> None:
     """Have axe look at a page.
 
-    Its structure is looked at on a phone, where most has to scroll or is folded away,
-    and its colours in both schemes. A page with a kind of element in its frame that no
-    page before had is looked at whole in every width and scheme.
+    It is looked at whole on a phone, where most has to scroll or is folded away, and
+    its colours are looked at in the dark as well: a width changes no colour, and a
+    scheme changes nothing else. A page with a kind of element in its frame that no page
+    before had is looked at whole in every width and scheme.
     """
     frame = set(page.evaluate(AROUND))
-    colours = page.evaluate(COLOURS)
-    views = [
-        ("light", PHONE, STRUCTURE),
-        ("light", DESK, colours),
-        ("dark", DESK, colours),
-    ]
+    views = [("light", PHONE, None), ("dark", PHONE, page.evaluate(COLOURS))]
     if not frame <= KNOWN:
         views = [(scheme, size, None) for scheme in ("light", "dark") for size in SIZES]
     for scheme, size, rules in views:
@@ -214,7 +210,8 @@ def look(browser: Browser, base: str, name: str, spoil: str | None = None) -> Vi
         page.evaluate(spoil)
     visit.facts = page.evaluate(FACTS)
     for size in SIZES:  # a scheme changes colours alone
-        show(page, "light", size)
+        if size is not DESK:
+            show(page, "light", size)
         visit.overflow[size["width"]] = page.evaluate(
             "() => document.documentElement.scrollWidth - innerWidth"
         )
@@ -260,8 +257,8 @@ def test_page(
         assert visit.cut == []
     with subtests.test("light and dark differ"):
         assert visit.scheme["light"] != visit.scheme["dark"]
-    with subtests.test("axe looks at the structure and at both schemes"):
-        assert len(visit.violations) >= 3
+    with subtests.test("axe looks at both schemes"):
+        assert {view.split()[0] for view in visit.violations} == {"light", "dark"}
     for view, found in visit.violations.items():
         with subtests.test(f"axe finds nothing serious in {view}"):
             assert found == []
