@@ -131,6 +131,12 @@ class Adapter(Protocol):
         A TypeError names complex scores.
         """
 
+    def integer_key(self, x: Any, dtype: Any) -> Any:
+        """Integers in the order of x, and the least that their type holds.
+
+        None for scores of a type whose numbers floats of this `dtype` all hold.
+        """
+
     def is_array(self, value: Any) -> bool:
         """Whether a value is an array of this library, traced or not."""
 
@@ -215,8 +221,8 @@ class Adapter(Protocol):
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.
 
-        `how` holds `axis`, `where`, `name`, `empty` and `integer_k` of the core's
-        `as_rows`.
+        `how` holds `axis`, `where`, `name`, `empty`, `integer_k` and `order` of the
+        core's `as_rows`.
         """
 
     def select(

@@ -93,7 +93,7 @@ def checked(
         found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
         return found
     given = temperature, axis, where
-    rows = as_rows(xp, x, k, *given, parts=split, empty=empty)
+    rows = as_rows(xp, x, k, *given, parts=split, empty=empty, check=look)
     x, given = rows.x, cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)

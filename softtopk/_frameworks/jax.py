@@ -145,7 +145,14 @@ class _Jax:
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
-        return jnp.asarray(value)
+        array = jnp.asarray(value)
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu":
+            info = jnp.iinfo(array.dtype)  # int32, unless JAX holds 64 bits
+            if info.bits < 8 * value.itemsize and value.size:
+                for end in (value.min(), value.max()):
+                    if not info.min <= end <= info.max:
+                        raise OverflowError(f"{end} out of bounds for {array.dtype}")
+        return array
 
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
@@ -179,6 +186,13 @@ class _Jax:
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
         return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
+
+    @staticmethod
+    def integer_key(x: Any, dtype: Any) -> Any:
+        if not jnp.issubdtype(x.dtype, jnp.integer):
+            return None
+        info = jnp.iinfo(x.dtype)
+        return None if info.max <= 2 / jnp.finfo(dtype).eps else (x, info.min)
 
     @staticmethod
     def replicate(value: Any, like: Any, name: str = "") -> Any:

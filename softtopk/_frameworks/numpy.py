@@ -192,6 +192,11 @@ class Rows(NamedTuple):
         """The type of the results."""
         return self.given.x.dtype
 
+    @property
+    def key(self) -> Any:
+        """The scores as integers, where floats do not hold them and order counts."""
+        return self.given.key
+
     def flatten(self, xp: Any, array: Any, name: str) -> Array:
         """Rows of an array of the shape of the scores."""
         return self.given.flatten(array, name)

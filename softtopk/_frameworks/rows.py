@@ -16,6 +16,7 @@ from .._rows import (
     check_budget,
     check_empty,
     check_finite,
+    check_gaps,
     check_kept,
     check_temperature,
     check_whole,
@@ -45,6 +46,9 @@ class Rows(NamedTuple):
         The rows that had no finite entry, where the caller asks for zeros there: here
         their scores are 0 and their budgets 1, which every operator takes, and `expand`
         makes their results 0.
+    key : (..., n) array of int, optional
+        The scores themselves, if they are integers of a type that the floats of x do
+        not all hold; the least integer where an entry takes no part.
     """
 
     x: Any
@@ -56,6 +60,7 @@ class Rows(NamedTuple):
     dtype: Any
     name: str = "x"
     empty: Any = None
+    key: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,6 +128,8 @@ def as_rows(
     parts: Any = None,
     raw: bool = False,
     empty: str = "raise",
+    check: bool | None = None,
+    order: bool = False,
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
@@ -133,10 +140,14 @@ def as_rows(
     `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
     `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
     entry.  This needs no check of values, and the derivatives of these rows are 0.
+    If only the `order` of the scores counts, `Rows.key` holds integers that floats may
+    not hold.  Otherwise the values of such integers are looked at, if `check` allows
+    it, and are an error if the conversion changes the gaps between them.
     """
     zeros = check_empty(empty)
-    x = scores(xp, x, name)
+    given = x = scores(xp, x, name)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
+    key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
     like = xp.wide(x) if raw else x
     word = word_for(xp, "axis")
     axes = check_axis(axis, x.ndim, name, word)
@@ -150,9 +161,17 @@ def as_rows(
         mask = xp.replicate(xp.asarray(where, like=x), x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
-        x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
-    given = tuple(x.shape)
+        mask = fit(xp, mask, tuple(x.shape), "where")
+        x = xp.where(mask, x, -math.inf)
+        key = None if key is None else xp.where(mask, key, least)
+    shape = tuple(x.shape)
     x = flat(xp, x, axes)
+    if key is not None:
+        key = flat(xp, key, axes)
+        if not order:
+            if xp.looks(x, check):
+                check_gaps(xp.to_numpy(key), xp.to_numpy(x), name)
+            key = None
     nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
     if zeros:
         x = xp.where(nothing[..., None], 0, x)
@@ -161,7 +180,7 @@ def as_rows(
         learned = xp.is_array(tau) and not (tau.ndim or raw)
         if learned or _fits(xp, tau, like):
             tau = _temperature(xp, tau, like) if learned else tau
-            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name)
+            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name, None, key)
     batch = tuple(x.shape[:-1])
     whole, part = (parts or split)(xp, k, like)
     if whole.ndim:
@@ -172,25 +191,31 @@ def as_rows(
                 f"k must broadcast against {name} without its {word}, shape {batch}, "
                 f"got shape {tuple(whole.shape)}"
             ) from None
-        check_kept(tuple(whole.shape), given, axes, batch, "k", name)
+        check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
     tau = _temperature(xp, temperature, like)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
-        x = xp.broadcast_to(x, (*batch, x.shape[-1]))
+        full = (*batch, x.shape[-1])
+        x = xp.broadcast_to(x, full)
+        key = None if key is None else xp.broadcast_to(key, full)
         nothing = xp.broadcast_to(nothing, batch) if zeros else None
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
     if zeros:
         whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
-    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing)
+    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing, key)
 
 
 def scores(xp: Adapter, x: Any, name: str) -> Any:
     """The scores as an array of the library, or an error that names them."""
     if xp.is_array(x):
         return x
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        return xp.asarray(x)
+    try:
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return xp.asarray(x)
+    except OverflowError as error:
+        words = f"{name} must hold integers that the library holds: {error}"
+        raise ValueError(words) from None
     with contextlib.suppress(ValueError, RuntimeError):
         as_real(x, name)  # in NumPy's words, where it refuses them too
     raise TypeError(

@@ -288,8 +288,11 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     curve = CLIP if entmax.b == 1 else entmax
     quick = xp.is_quick(x, entmax, check)
     how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
+    how = {"numbers": True} if quick else how
+    if quick or "raw" in how:
+        how |= {"empty": empty, "check": check}
     if quick:
-        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
         z, tau = rows.x, rows.tau
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
@@ -299,7 +302,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
     elif "raw" in how:  # a kernel, which makes a row without a finite entry NaN
-        rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     at = rows.x, rows.whole, rows.part, rows.tau

@@ -167,6 +167,19 @@ class Arrays:
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
 
     @staticmethod
+    def integer_key(x: Any, dtype: Any) -> Any:
+        if x.dtype.is_floating_point or x.dtype == torch.bool:
+            return None
+        info = torch.iinfo(x.dtype)
+        if info.max <= 2 / torch.finfo(dtype).eps:
+            return None
+        # PyTorch sorts no integers of 32 and 64 bits without a sign.
+        if x.dtype == torch.uint64:
+            x = x.view(torch.int64) ^ torch.iinfo(torch.int64).min
+        x = x.to(torch.int64) if x.dtype == torch.uint32 else x
+        return x, torch.iinfo(x.dtype).min
+
+    @staticmethod
     def replicate(value: Any, like: Any, name: str = "") -> Any:
         """Numbers for each row, replicated on all devices if `like` is a DTensor.
 
