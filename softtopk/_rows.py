@@ -258,7 +258,8 @@ def as_rows(
     zeros = check_empty(empty)
     values = _as_array(x, name)
     scores = _as_float(values, name)
-    key = values if values is not scores and _is_inexact(values, scores) else None
+    wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8
+    key = values if wide and is_large(scores) else None
     shape = scores.shape
     axes = check_axis(axis, scores.ndim, name)
     batch, n = without(shape, axes), math.prod([shape[axis] for axis in axes])
@@ -298,13 +299,13 @@ def as_rows(
     return Rows(rows.x, budget, *rows[2:])
 
 
-def _is_inexact(values: Array, scores: Array) -> bool:
-    """Whether integers are so large that floats do not hold all of their size."""
-    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+def is_large(scores: Array) -> bool:
+    """Whether a score above -inf is as large as integers that its type may not hold."""
+    flat, most = scores.reshape(-1), 2 / np.finfo(scores.dtype).eps
+    if flat.dot(flat) <= most * most:  # one sum, and quicker than any bound
         return False
-    flat, most = scores.reshape(-1), 2.0**53
-    # One sum first, which takes less time for a short row.
-    return bool(flat.dot(flat) > most**2) and bool(np.abs(flat).max() >= most)
+    size = np.abs(flat)
+    return bool((size[size < np.inf] >= most).any())
 
 
 def check_gaps(values: Array, scores: Array, name: str) -> None:

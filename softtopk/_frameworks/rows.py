@@ -21,6 +21,7 @@ from .._rows import (
     check_temperature,
     check_whole,
     count_finite,
+    is_large,
     real_numbers,
     with_axes,
 )
@@ -169,8 +170,8 @@ def as_rows(
     if key is not None:
         key = flat(xp, key, axes)
         if not order:
-            if xp.looks(x, check):
-                check_gaps(xp.to_numpy(key), xp.to_numpy(x), name)
+            if xp.looks(x, check) and is_large(given := xp.to_numpy(x)):
+                check_gaps(xp.to_numpy(key), given, name)
             key = None
     nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
     if zeros:
