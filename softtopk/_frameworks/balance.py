@@ -33,7 +33,7 @@ from ..curves import Curve, resolve
 from . import selection
 from .contract import Adapter
 from .operators import checked
-from .rows import fit, word_for
+from .rows import fit, in_range, word_for
 
 __all__ = ["balanced_topk"]
 
@@ -296,7 +296,7 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
     fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
-    fits = fits & (tau > 0) & (tau < math.inf)
+    fits = fits & in_range(tau)
     tau = xp.where(fits, tau, 1)
     x, k, c = _forced(x, k, c)
     free = xp.isfinite(x)

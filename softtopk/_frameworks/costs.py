@@ -23,11 +23,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import namespace
-from .._rows import check_temperature, count_finite, real_numbers
+from .._rows import count_finite, real_numbers
 from .._solve import costs, exact, root
 from ..curves import Curve
 from .contract import Adapter
-from .rows import Rows, as_rows, fit, flat, real_array
+from .rows import (
+    Rows,
+    as_rows,
+    check_temperatures,
+    fit,
+    flat,
+    in_range,
+    real_array,
+)
 
 
 class Call(NamedTuple):
@@ -151,12 +159,11 @@ def verify(xp: Adapter, rows: Rows, c: Any) -> None:
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
     if 0 in x.shape:
         return
-    fits = bool((x < math.inf).all()) and bool(((tau > 0) & (tau < math.inf)).all())
+    fits = bool((x < math.inf).all()) and bool(in_range(tau).all())
     if fits and bool(_fits(namespace(x), x > -math.inf, whole, part, c)[0].all()):
         return
     k = xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
-    for value in np.ravel(xp.to_numpy(tau)):
-        check_temperature(value)
+    check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
     n, eps = x.shape[-1], float(xp.finfo(x.dtype).eps)
     at = xp.to_numpy(x).reshape(-1, n), xp.to_numpy(c).reshape(-1, n)
     check(*at, np.ravel(k), eps, rows.name)
@@ -170,6 +177,13 @@ def check(x: Any, c: Any, k: Any, eps: float, name: str) -> Any:
     if bad.any():
         raise ValueError(
             "cost must be finite and above 0 wherever an entry takes part, "
+            f"got {float(c[bad][0])}"
+        )
+    tiny = float(np.finfo(c.dtype).tiny)
+    bad = on & ~((c >= tiny) & (c <= 1 / tiny))
+    if bad.any():
+        raise ValueError(
+            f"cost must lie in the range of {c.dtype} wherever an entry takes part, "
             f"got {float(c[bad][0])}"
         )
     sums = [math.fsum(row[used].tolist()) for row, used in zip(c, on, strict=True)]
@@ -189,7 +203,8 @@ def _fits(xp: Any, on: Any, whole: Any, part: Any, c: Any) -> tuple[Any, Any, An
     A caller who wants all entries passes the rounded sum of the costs as the budget, so
     a budget that exceeds the exact sum by no more than rounding is in range.
     """
-    priced = (c > 0) & (c < math.inf)
+    tiny = float(xp.finfo(c.dtype).tiny)
+    priced = (c >= tiny) & (c <= 1 / tiny)
     fits = xp.all(priced | ~on, axis=-1)
     c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
     parts = [xp.sum(v, axis=-1) for v in exact.summable(c)]
@@ -211,9 +226,10 @@ def solved(
     xp, on = namespace(x), x > -math.inf
     fits, c, left = _fits(xp, on, whole, part, c)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    fits = fits & (tau > 0) & (tau < math.inf)
+    warm = in_range(tau)
+    fits = fits & warm
     inner = fits & (whole + part > 0) & (left < 0)
-    scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
+    scale = xp.where(warm, tau, 1)
     safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
     row = costs.row(
         xp.where(on & inner[..., None], x, 0),

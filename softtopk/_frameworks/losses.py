@@ -361,6 +361,7 @@ def in_top_k_loss(
     own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
     others = xp.where(chosen, -math.inf, rows.x - own[..., None])
     all_fit = rows.whole > xp.sum(others > -math.inf, axis=-1)
+    all_fit = all_fit & (own == own)  # not in a row out of range
     # The k-th largest of the others, smoothed, less the score of the class.
     whole = xp.where(all_fit, 0, rows.whole), rows.whole - 1
     sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]

@@ -517,7 +517,9 @@ def truncated_rows(
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
-        return spoiled(xp, rows)
+        k = budget(rows.x, rows.whole, rows.part)
+        fits = (k.part == 0) & (k.whole > 0) & (k.rest >= 0)
+        return spoiled(xp, rows, fits)
     if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows

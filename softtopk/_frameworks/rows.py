@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import namespace
 from .._rows import (
     Budget,
     as_real,
@@ -278,14 +279,32 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
         value = np.asarray(check_temperature(temperature))
     else:
         value = real_numbers(temperature, "temperature")
-        for bad in value[~((value > 0) & (value < np.inf))]:
-            check_temperature(bad)
-    tiny = float(xp.finfo(x.dtype).tiny)
-    if not np.all((value >= tiny) & (value <= 1 / tiny)):
-        raise ValueError(
-            f"temperature must lie in the range of {x.dtype}, got {temperature}"
-        )
+    check_temperatures(value, x.dtype, float(xp.finfo(x.dtype).tiny))
     return xp.numbers(value, x)
+
+
+def check_temperatures(values: Any, dtype: Any, tiny: float) -> None:
+    """An error unless temperatures lie in the range of a type."""
+    good = (values > 0) & (values < np.inf)
+    for bad in values[~good].flat:
+        check_temperature(bad)
+    good = (values >= tiny) & (values <= 1 / tiny)
+    for bad in values[~good].flat:
+        kind = str(dtype).removeprefix("torch.")
+        raise ValueError(f"temperature must lie in the range of {kind}, got {bad}")
+
+
+def in_range(tau: Any) -> Any:
+    """Whether temperatures are above 0 and in the range of their type.
+
+    Quotients by a number outside of it, or by its reciprocal, have no digits.  NumPy's
+    searches take any number above 0.
+    """
+    xp = namespace(tau)
+    if xp is np:
+        return (tau > 0) & (tau < math.inf)
+    tiny = float(xp.finfo(tau.dtype).tiny)
+    return (tau >= tiny) & (tau <= 1 / tiny)
 
 
 def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
@@ -318,10 +337,17 @@ def nan_unless(xp: Adapter, fits: Any, x: Any) -> Any:
     return x * xp.where(fits, xp.ones_like(x[..., 0]), math.nan)[..., None]
 
 
-def spoiled(xp: Adapter, rows: Rows) -> Rows:
-    """Rows without a budget, NaN if the scores or the temperature are out of range."""
-    fits = xp.all(rows.x < math.inf, axis=-1) & (xp.max(rows.x, axis=-1) > -math.inf)
-    fits = fits & (rows.tau > 0) & (rows.tau < math.inf)
+def spoiled(xp: Adapter, rows: Rows, fits: Any = True) -> Rows:
+    """Rows that are NaN if the scores or the temperature are out of range.
+
+    What else a row has to fulfil is in `fits`.
+    """
+    fits = (
+        fits
+        & xp.all(rows.x < math.inf, axis=-1)
+        & (xp.max(rows.x, axis=-1) > -math.inf)
+    )
+    fits = fits & in_range(rows.tau)
     return rows._replace(x=nan_unless(xp, fits, rows.x))
 
 
@@ -346,7 +372,7 @@ def verify(
     top, least = xp.max(x), xp.min(x)
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
     fits = bool(xp.all(x < math.inf, axis=None))
-    fits = fits and bool(((tau > 0) & (tau < math.inf)).all())
+    fits = fits and bool(in_range(tau).all())
     inner = True
     if k is not None:
         fits = fits and bool(((k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)).all())
@@ -356,7 +382,8 @@ def verify(
         fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
     if not fits:
         budget = None if k is None else _numbers(xp, k)
-        _raise(xp.to_numpy(x), xp.to_numpy(tau), budget, name, finite, whole)
+        check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
+        _raise(xp.to_numpy(x), budget, name, finite, whole)
     return inner and bool(top - least < math.inf)
 
 
@@ -365,10 +392,8 @@ def _numbers(xp: Adapter, k: Budget) -> Any:
     return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
 
 
-def _raise(x: Any, tau: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
+def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
     """Raise the core's error for these values, one of which is out of range."""
-    for value in np.ravel(tau):
-        check_temperature(value)
     count = count_finite(x.reshape(-1, x.shape[-1]), name)
     if finite:
         check_finite(count, name)

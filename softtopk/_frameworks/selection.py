@@ -29,7 +29,6 @@ from .._rows import (
     Rows,
     check_budget,
     check_finite,
-    check_temperature,
     count_finite,
     divide,
     row_dot,
@@ -38,6 +37,7 @@ from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
 from .._solve.start import Moments, measured
 from ..curves import CLIP, Curve, Entmax
+from .rows import check_temperatures, in_range
 
 _SHORT, _FEW = 512, 1 << 13
 """Entmax sorts rows up to the first length if all rows together have few entries."""
@@ -70,7 +70,7 @@ def solved(
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     (top, least, mean, _), one, rest = row, k.without(0), k.rest
-    warm = (tau > 0) & (tau < math.inf)
+    warm = in_range(tau)
     fits = (top < math.inf) & (mean == mean) & warm
     fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
     inner = fits & (one > 0) & (rest > 0)
@@ -111,7 +111,9 @@ def on_numpy(
     k[...] = whole + part
     k = k.reshape(-1)
     check_budget(k, n, "x")
-    check_temperature(tau)
+    tiny = float(np.finfo(x.dtype).tiny)
+    if not tiny <= tau <= 1 / tiny:
+        check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
     with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)

@@ -28,6 +28,7 @@ from .._rows import Rows, divide
 from .._solve.subset import blocks, plan, settled
 from ..curves import SIGMOID
 from .contract import Adapter
+from .rows import in_range
 from .selection import budget, selected
 
 DEPTH = {8: 27, 4: 13}
@@ -86,7 +87,7 @@ def tilted(
 ) -> Tilt:
     """The tilt of rows with whole budgets, at a known a and t or after a search."""
     k = budget(x, whole, part)
-    good = (tau > 0) & (tau < math.inf)
+    good = in_range(tau)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
     fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
     inner = fits & (k.whole > 0) & (k.rest > 0)
@@ -252,7 +253,8 @@ def on_numpy(
     flat = np.ascontiguousarray(x).reshape(-1, n)
     k = np.broadcast_to(whole, batch).reshape(-1)
     finite = np.count_nonzero(flat > -np.inf, axis=-1)
-    fits = 0 < tau < np.inf and bool((flat < np.inf).all() and (part == 0).all())
+    tiny = np.finfo(x.dtype).tiny
+    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
     if not (fits and bool(((k >= 0) & (k <= finite)).all())):
         return None
     rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)

@@ -1,5 +1,6 @@
 """The same call on NumPy, PyTorch and JAX has the same outcome, on every operator."""
 
+import functools
 import inspect
 import re
 import warnings
@@ -307,3 +308,66 @@ def compare(lib, name, argument, values, **more):
             assert found.shape == known.shape, told
             tell = {"err_msg": told, "rtol": 2e-6, "atol": 2e-6}
             np.testing.assert_allclose(lib.numpy(found), known, **tell)
+
+
+TINY = float(np.finfo(np.float64).tiny)
+EDGES = [TINY / 2, 5e-324, 2 / TINY, 0.0, -1.0, NAN, INF]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, key in calls() if key == "temperature")
+)
+def test_a_temperature_has_one_outcome_however_it_comes(lib, name):
+    """A float, an array without axes, and an array with a number for each row."""
+    rows = () if name == "balanced_topk" else (2,)
+    call = functools.partial(outcome, lib.ops, name, "temperature")
+    for value in EDGES:
+        number = call(value, lib.array)
+        assert number[0] is ValueError
+        assert re.fullmatch(r"temperature must (lie in|be finite and).*", number[1])
+        for array in (Array(value), Array(np.full(rows, value))):
+            assert call(array, lib.array) == number
+    # Where nobody looks, such a row is NaN, and no search goes on for long.
+    taus = Array([TINY / 2, 1.0] if rows else TINY / 2)
+    found = lib.numpy(call(taus, lib.array, check=False))
+    found = found[:1] if rows else found
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
+def test_a_cost_below_the_normal_range_is_refused(lib, name):
+    for cost in (TINY / 2, 2 / TINY):
+        given = [1.0, cost, 4.0, 0.5]
+        expected = outcome(stk, name, "cost", given, np.asarray)
+        assert "cost must lie in the range of float64" in expected[1]
+        for value in (given, Array(given)):
+            assert outcome(lib.ops, name, "cost", value, lib.array) == expected
+        found = outcome(lib.ops, name, "cost", given, lib.array, check=False)
+        assert np.isnan(lib.numpy(found)).all()
+
+
+BAD = {
+    "x": [with_entry(NAN), with_entry(INF)],
+    "temperature": [Array([1.0, v]) for v in (0.0, -1.0, NAN, INF)],
+    "k": [Array([2.0, v]) for v in (-1.0, 5.0, NAN, INF)],
+}
+WHOLE = {"grad_topk", "log_partition", "pair_marginals", "in_top_k_loss"}
+WHOLE |= {"sparse_softmax", "sparse_softmax_loss"}
+
+
+@pytest.mark.parametrize("name", [n for n in COMMON if n != "top_k_indices"])
+@pytest.mark.parametrize("lib", ["torch"], indirect=True)
+def test_a_bad_row_is_nan_where_nobody_looks(lib, name):
+    """Also one whose budget is not whole where it has to be."""
+    taken = inspect.signature(getattr(lib.ops, name)).parameters
+    for argument, values in BAD.items():
+        one = name == "balanced_topk"  # whose matrix is one row
+        if argument != "x" and (one or argument not in taken):
+            continue
+        if argument == "k" and name in WHOLE:
+            values = [*values, Array([2.0, 2.5])]
+        for value in values:
+            found = outcome(lib.ops, name, argument, value, lib.array, check=False)
+            bad = np.isnan(lib.numpy(found)[0 if one else 1])
+            assert bad.all(), (argument, value)
+            assert one or not np.isnan(lib.numpy(found)[0]).any()
