@@ -177,6 +177,8 @@ def soft_sort(
     near = np.where(ordered > -np.inf, ordered, 0)
     # Halves, whose difference is always finite; from the score that the limit has.
     away = half[:, None] - near[:, :, None] / 2
+    if np.abs(half).max(initial=0) > float(np.finfo(half.dtype).max) ** 0.5:
+        P = shared.certain(call, P, away)
     value = call.given.expand(ordered + 2 * np.vecdot(P, away))
 
     def derivative() -> Linearization:

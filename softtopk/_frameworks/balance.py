@@ -27,7 +27,7 @@ from .._namespace import loop, namespace
 from .._rows import NO_BUDGET, Budget, real_number, real_numbers
 from .._solve import root
 from .._solve.additive import Additive
-from .._solve.balance import Problem, State, balanced_matrix, problem_of
+from .._solve.balance import Problem, State, balanced_matrix, bounded, problem_of
 from .._solve.start import moments
 from ..curves import Curve, resolve
 from . import selection
@@ -189,7 +189,7 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
 
 def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
     """The problem of one matrix and its solution, by the search on NumPy."""
-    one = problem_of(x, k, c, call.names)
+    one = problem_of(bounded(x, tau), k, c, call.names)
     return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
 
 
@@ -298,7 +298,7 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
     fits = fits & in_range(tau)
     tau = xp.where(fits, tau, 1)
-    x, k, c = _forced(x, k, c)
+    x, k, c = _forced(bounded(x, tau), k, c)
     free = xp.isfinite(x)
     counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
     span = -_least(xp.where(free, -x, math.inf)) - _least(xp.where(free, x, math.inf))

@@ -25,7 +25,7 @@ from .operators import (
     subset_sum,
     truncated_rows,
 )
-from .rows import Rows
+from .rows import LEAST, Rows
 from .simplex import logits
 
 __all__ = [
@@ -249,15 +249,19 @@ def potential(
     rows = checked(xp, x, k, temperature, axis, where, check)
     p, a, t, free, off, u = _solved(xp, curve, rows, check)
     tau, q = xp.detach(rows.tau), xp.detach(rows.whole + rows.part)
-    large = math.sqrt(xp.finfo(u.dtype).max)
+    large = 2.0**63
     near, x = abs(u) < large, xp.detach(rows.x)
     v = xp.where(near, u, 0)
     area = xp.sum(xp.where(near, curve.potential(v), 0), axis=-1)
     # For a large u the potential, the integral of f up to u, equals u after rounding.
-    # The sum of these u could overflow, so tau u = x - lambda is summed instead.
-    above = x - xp.detach(a)[..., None] - (tau * off)[..., None]
-    far = xp.sum(xp.where(u >= large, above, 0), axis=-1)
-    value = q * a + tau * (q * off + area) + far
+    # The sum of these u could overflow, so tau u = x - lambda is summed instead, and
+    # lambda is added as often as it is subtracted.
+    # If these are all that the budget selects, their sum is the result, however far
+    # away the threshold is.
+    over = u >= large
+    rest = q - xp.sum(over, axis=-1)
+    far = xp.sum(xp.where(over, x, 0), axis=-1)
+    value = rest * a + tau * (rest * off + area) + far
     plain = xp.looks(rows.x, check) and bool(free.all())
     whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
     if not plain:
@@ -360,10 +364,16 @@ def in_top_k_loss(
     tau, chosen = rows.tau, t > 0
     own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
     others = xp.where(chosen, -math.inf, rows.x - own[..., None])
-    all_fit = rows.whole > xp.sum(others > -math.inf, axis=-1)
+    # What is so far above the class is in every subset, and would hide the others.
+    sure = others > 2.0**63 * (tau[..., None] if tau.ndim else tau)
+    first = xp.sum(sure, axis=-1)
+    first = xp.where(first < rows.whole, first, 0)
+    others = xp.where(sure & (first > 0)[..., None], -math.inf, others)
+    size = rows.whole - first
+    all_fit = size > xp.sum(others > -math.inf, axis=-1)
     all_fit = all_fit & (own == own)  # not in a row out of range
     # The k-th largest of the others, smoothed, less the score of the class.
-    whole = xp.where(all_fit, 0, rows.whole), rows.whole - 1
+    whole = xp.where(all_fit, 0, size), size - 1
     sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
     (upper, p, entropy), (lower, q, rest) = sums
     c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
@@ -461,7 +471,8 @@ def stop_gradient_loss(
     p, _, _ = of_checked(xp, curve, at, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
-    height = xp.where(gradient != 0, scores - top, 0)
+    none = LEAST * float(xp.finfo(top.dtype).tiny)
+    height = xp.where(abs(xp.detach(gradient)) > none, scores - top, 0)
     value = xp.sum(xp.detach(gradient) * height, axis=-1)
     return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)}, end)
 

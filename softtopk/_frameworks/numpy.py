@@ -239,7 +239,8 @@ class Point(NamedTuple):
         u = distances(x, anchor[:, None].astype(x.dtype), self.tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
-        w[~np.isfinite(u)] = 0
+        # So far away a share is 0 or 1, and constant as at an infinite distance.
+        w[~(np.abs(u) < float(np.finfo(u.dtype).max) ** 0.5)] = 0
         W = w.sum(axis=-1)
         shares = w / np.where(W > 0, W, 1)[:, None]
         faint = W < np.sqrt(np.finfo(x.dtype).tiny)

@@ -28,6 +28,12 @@ from .._rows import (
 )
 from .contract import Adapter
 
+LEAST = 2.0**13
+"""In the least normal number of a type: no share at an infinite distance is larger.
+
+The searches on NumPy bound the exponents of shares, by `_REACH` in `_solve/schemes.py`.
+"""
+
 
 class Rows(NamedTuple):
     """Scores with the operator's axes flattened into the last one.
@@ -363,9 +369,10 @@ def verify(
 ) -> bool:
     """Raise the core's errors for values out of range; say whether no row is special.
 
-    A row is special if it has an entry of -inf, scores whose difference overflows, or a
-    budget of 0 or of all entries.  If `finite`, rows without a budget must have a
-    finite entry; if `whole`, budgets must be whole numbers.
+    A row is special if it has an entry of -inf, a budget of 0 or of all entries, or
+    scores that are so many temperatures apart that their distance may overflow.  If
+    `finite`, rows without a budget must have a finite entry; if `whole`, budgets must
+    be whole numbers.
     """
     if 0 in x.shape:
         return False
@@ -384,7 +391,8 @@ def verify(
         budget = None if k is None else _numbers(xp, k)
         check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
         _raise(xp.to_numpy(x), budget, name, finite, whole)
-    return inner and bool(top - least < math.inf)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    return inner and bool(((top - least) / tau < far).all())
 
 
 def _numbers(xp: Adapter, k: Budget) -> Any:

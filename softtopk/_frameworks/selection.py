@@ -35,7 +35,7 @@ from .._rows import (
 )
 from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
-from .._solve.start import Moments, measured
+from .._solve.start import Moments, measured, narrowed
 from ..curves import CLIP, Curve, Entmax
 from .rows import check_temperatures, in_range
 
@@ -62,16 +62,15 @@ def solved(
     """`selected` for rows with these moments.
 
     The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN, as are those of a row with a score whose distance to the threshold
-    overflows.
+    are NaN.  A score whose distance to the threshold overflows has the share 0 or 1.
     """
     if plain:
         a, t = root.solve(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    (top, least, mean, _), one, rest = row, k.without(0), k.rest
+    one, rest = k.without(0), k.rest
     warm = in_range(tau)
-    fits = (top < math.inf) & (mean == mean) & warm
+    fits = (row.top < math.inf) & (row.mean == row.mean) & warm
     fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
     inner = fits & (one > 0) & (rest > 0)
     safe = Budget(
@@ -80,10 +79,10 @@ def solved(
         xp.where(inner, k.n, x.shape[-1]),
     )
     scale = xp.where(warm, tau, 1)
+    row = narrowed(x, safe, scale, row, inner)
     a, t = root.solve(curve, x, safe, scale, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
-    near = xp.maximum(top - a, a - least) < math.inf
-    t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
+    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares(curve, x, a, t, tau), a, t
 
@@ -190,6 +189,9 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
     free = xp.isfinite(t)
     on = (x > -math.inf) & free[..., None]  # other rows may hold anything
     d = xp.where(on, x - a[..., None], 0) / tau
+    # So far away a share is 0 or 1, and constant as at an infinite distance.
+    on = on & (abs(d) < float(xp.finfo(d.dtype).max) ** 0.5)
+    d = xp.where(on, d, 0)
     return View(on, d, d - xp.where(free, t, 0)[..., None])
 
 

@@ -227,7 +227,8 @@ def taylor_softmax(
     # has the solution f_j = j! r^j s_j T_j(x / tau).  Since |y|, s_j and j r / d_j are
     # at most 1, f_j is at most j + 1, and nothing overflows.
     M = xp.detach(xp.maximum(xp.max(abs(y), axis=-1)[..., None], tau))
-    y, r = y / M, tau / M
+    small = xp.where(M > 2.0**63, xp.full_like(M, 2.0**-64), 1)  # 1 / M may underflow
+    y, r = (small * y) / (small * M), (small * tau) / (small * M)
     f, power, scale = xp.ones_like(y), xp.ones_like(y), xp.ones_like(M)
     for j in range(1, order + 1):
         d = xp.clip(j * xp.detach(r), 1, None)

@@ -103,6 +103,8 @@ def tilted(
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    u = xp.clip(u, -far, far)  # it is multiplied by shares, which are 0 or 1 there
     top = on & (u >= 0)
     # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
     # keeps r alone for the gradient and calculates the others again.

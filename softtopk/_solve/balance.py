@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import namespace
 from .._rows import Array, Rows
 from ..curves import Curve
 from .additive import Additive
@@ -91,6 +92,31 @@ def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
             f"{sums['columns']:.17g}"
         )
     return _forced(Problem(x, np.zeros_like(x), k, c))
+
+
+def bounded(x: Any, tau: Any) -> Any:
+    """Matrices ``(..., m, n)`` with huge scores, such as a mask, brought closer.
+
+    Scores are huge if their size is 2^40 times that of the next smaller one, and that
+    many temperatures.  The shares are those of the limit in which they go to infinity,
+    from where an exchange of one of them is worth more than all other scores.
+    """
+    xp, (m, n) = namespace(x), x.shape[-2:]
+    if m * n < 2:
+        return x
+    tau = xp.zeros_like(x[..., 0, 0]) + tau
+    size = xp.where(xp.isfinite(x), abs(x), -1).reshape(*x.shape[:-2], m * n)
+    if xp is np:
+        down = -np.sort(-size, axis=-1)
+    else:
+        down = xp.take(size, xp.leading(size, m * n))
+    least = xp.maximum(down[..., 1:], tau[..., None])
+    apart = (down[..., 1:] >= 0) & (down[..., :-1] > 2.0**40 * least)
+    most = xp.min(xp.where(apart, down[..., 1:], math.inf), axis=-1)
+    far = (m + n) * (2 * xp.where(most < math.inf, most, 0) + 2.0**10 * tau)
+    far, most = far[..., None, None], most[..., None, None]
+    huge = xp.isfinite(x) & (abs(x) > most)
+    return xp.where(huge, xp.where(x > 0, far, -far), x)
 
 
 def _forced(given: Problem) -> Problem:

@@ -371,3 +371,85 @@ def test_a_bad_row_is_nan_where_nobody_looks(lib, name):
             bad = np.isnan(lib.numpy(found)[0 if one else 1])
             assert bad.all(), (argument, value)
             assert one or not np.isnan(lib.numpy(found)[0]).any()
+
+
+HUGE = float(np.finfo(np.float64).max)
+MASKED = {
+    "one": [[3.0, 2.0, 1.0, -HUGE], [-HUGE, 0.1, 0.2, 0.25]],
+    "two": [[3.0, 2.9, -HUGE, -HUGE], [-HUGE, 0.1, 0.2, 0.25]],
+    "top": [[HUGE, 2.0, 1.0, 0.5], [0.3, 0.1, HUGE, 0.25]],
+}
+"""What `finfo.min` is put in the place of, and its counterpart."""
+
+VALUES = {"threshold", "potential", "log_partition", "soft_sort", "logsumexp"}
+VALUES |= {"top_k_sum", "stop_gradient_loss", "log_softmax"}
+DISTANT = [
+    name for name in COMMON if name not in VALUES | {"top_k_indices", "taylor_softmax"}
+]
+
+
+def distant(module, name, x, array, **more):
+    """An operator at two rows; its temperature is one at which distances overflow."""
+    taken = inspect.signature(getattr(module, name)).parameters
+    warm = {"temperature": 0.05} if "temperature" in taken else {}
+    return outcome(module, name, "x", Array(x), array, **warm, **more)
+
+
+@pytest.mark.parametrize("name", DISTANT)
+@pytest.mark.parametrize("rows", MASKED)
+def test_a_score_whose_distance_overflows_is_infinitely_far(lib, name, rows):
+    x = np.array(MASKED[rows])
+    near = np.clip(x, -1e4, 1e4)
+    expected = distant(function_of(name), name, near, np.asarray)
+    far = np.abs(expected) > 1e3  # a loss of what was taken to be infinitely far
+    found = [distant(function_of(name), name, x, np.asarray)]
+    found += [
+        lib.numpy(distant(lib.ops, name, x, lib.array, check=check))
+        for check in (None, False)
+    ]
+    for value in found:
+        assert not np.isnan(value).any()
+        np.testing.assert_allclose(value[~far], expected[~far], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["soft_sort", "log_partition", "potential", "threshold"]
+)
+def test_a_distant_score_does_not_spoil_what_is_near(lib, name):
+    for rows, x in MASKED.items():
+        x, near = np.array(x), np.clip(x, -1e4, 1e4)
+        expected = distant(function_of(name), name, near, np.asarray)
+        ordinary = np.abs(expected) < 1e3
+        for check in (None, False):
+            found = lib.numpy(distant(lib.ops, name, x, lib.array, check=check))
+            told = {"rtol": 1e-9, "atol": 1e-9, "err_msg": f"{rows} {check}"}
+            if rows != "two" or name != "threshold":  # any between the second and -HUGE
+                np.testing.assert_allclose(found[ordinary], expected[ordinary], **told)
+        core = distant(function_of(name), name, x, np.asarray)
+        if rows != "two" or name != "threshold":
+            np.testing.assert_allclose(core[ordinary], expected[ordinary], atol=1e-9)
+
+
+GRADIENTS = ["soft_topk", "grad_topk", "entmax", "sparsemax", "soft_sort", "soft_rank"]
+
+
+@pytest.mark.parametrize("name", [*GRADIENTS, "log_partition", "top_k_st"])
+def test_a_distant_score_has_no_derivative_and_spoils_none(lib, name):
+    operator = getattr(lib.ops, name)
+    taken = inspect.signature(operator).parameters
+    given = {"k": 2} if "k" in taken else {}
+    weight = lib.array(np.cos(np.arange(4.0)))
+
+    def loss(x, tau):
+        value = operator(x, **given, temperature=tau, check=None)
+        value = lib.where(abs(value) < 1e3, value, 0)
+        return (value * (weight if value.ndim > 1 else 1.0)).sum()
+
+    x = np.array(MASKED["one"])
+    tau = lib.array(0.05)
+    slopes = lib.gradient(loss, (0, 1))
+    found = [lib.numpy(v) for v in slopes(lib.array(x), tau)]
+    near = [lib.numpy(v) for v in slopes(lib.array(np.clip(x, -1e3, 1e3)), tau)]
+    for one, other in zip(found, near, strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
