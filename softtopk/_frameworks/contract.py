@@ -23,8 +23,18 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "how", "number", "over_entries", "over_points"),
-    *("partition", "priced", "rows", "simplex", "stored", "subset", "traced", "wide"),
+    *("after", "constant", "either", "how", "loss_type", "number", "over_entries"),
+    *(
+        "over_points",
+        "partition",
+        "priced",
+        "rows",
+        "simplex",
+        "stored",
+        "subset",
+        "traced",
+        "wide",
+    ),
     "words",
 )
 """Members that an adapter may leave out.
@@ -207,6 +217,9 @@ class Adapter(Protocol):
 
         Any other value is returned as it is.
         """
+
+    def loss_type(self, dtype: Any, like: Any) -> Any:
+        """The type in which the library returns a loss of scores of this type."""
 
     def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
         """The arguments `numbers` and `raw` of `as_rows` for the scores of `select`.

@@ -498,6 +498,8 @@ def _loss(
     xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
 ) -> Any:
     """The losses with the given slopes attached, reduced as `end` says; never -0."""
+    if hasattr(xp, "loss_type"):
+        rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
         value = xp.where(keep, value, 0)

@@ -167,6 +167,17 @@ class Arrays:
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
 
     @staticmethod
+    def loss_type(dtype: Any, like: Any) -> Any:
+        """float32 for 16 bits under autocast, as PyTorch returns its own losses.
+
+        The first scale of `GradScaler`, 2^16, is no number of float16.
+        """
+        short = dtype.itemsize == 2
+        if short and torch.is_autocast_enabled(like.device.type):
+            return torch.float32
+        return dtype
+
+    @staticmethod
     def integer_key(x: Any, dtype: Any) -> Any:
         if x.dtype.is_floating_point or x.dtype == torch.bool:
             return None

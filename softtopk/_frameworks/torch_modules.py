@@ -22,7 +22,8 @@ class _Module(torch.nn.Module):
     A tensor given as `k`, `temperature` or `alpha` is a buffer, and a Parameter a
     parameter.  A number that is assigned to a buffer fills it, so that the module keeps
     the entries of its `state_dict`.  A number out of range as `temperature` is refused
-    where it is given, and not only in the next call.
+    where it is given, and not only in the next call.  A conversion to a narrower type,
+    such as ``half()``, leaves tensors among the settings as they are.
     """
 
     operator: Any = None
@@ -47,6 +48,26 @@ class _Module(torch.nn.Module):
                 self.register_buffer(name, value)
                 return
         super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """What moves and converts a module; a setting never gets a narrower type.
+
+        ``bfloat16()`` would turn a budget of 1001 into 1000.
+        """
+        given = {name: getattr(self, name) for name in _TENSORS if hasattr(self, name)}
+        held = {
+            name: value.detach()
+            for name, value in given.items()
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        }
+        super()._apply(fn, recurse)
+        for name, before in held.items():
+            after = getattr(self, name)
+            if after.dtype.itemsize < before.dtype.itemsize:
+                after.data = before.to(after.device)
+                if after.grad is not None:
+                    after.grad.data = after.grad.to(before.dtype)
+        return self
 
     def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
         """The operator at x; arguments such as `where` and `k` may be given here."""
