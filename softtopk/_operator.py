@@ -13,10 +13,11 @@ chapter *selection/derivatives*.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -61,6 +62,21 @@ class Linearization:
     reduces: bool = False
     dk: Any = None
     by_cost: Linearization | None = None
+    call: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    def __reduce__(self) -> Any:
+        """How it is pickled: by the call of `linearize` that it is the result of."""
+        return (_again, self.call) if self.call else super().__reduce__()
+
+    def kept(self, call: tuple[Any, ...]) -> Linearization:
+        """The same, with results of its own: the maps do not see what is written there.
+
+        `call` is the operator and its arguments, and whether this is `by_cost` of it.
+        """
+        value = np.array(self.value)[()]
+        dk = None if self.dk is None else np.array(self.dk)[()]
+        by_cost = None if self.by_cost is None else self.by_cost.kept((*call[:3], True))
+        return replace(self, value=value, dk=dk, by_cost=by_cost, call=call)
 
     @classmethod
     def symmetric(
@@ -283,8 +299,35 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         raise TypeError(
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
+    # The derivative is that at this point, whatever is written into the arguments later.
+    args = tuple(map(_own, args))
+    kwargs = {key: _own(value) for key, value in kwargs.items()}
+    call = operator, *_fixed(args, kwargs), False
     _, derivative = body(*args, **kwargs)
-    return derivative()
+    return derivative().kept(call)
+
+
+def _own(argument: Any) -> Any:
+    """A copy of an array; anything else as it is."""
+    return argument.copy() if type(argument) is np.ndarray else argument
+
+
+def _fixed(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments whose lists and generators of random numbers are copies too."""
+
+    def fixed(value: Any) -> Any:
+        changes = isinstance(value, list | np.random.Generator | np.random.RandomState)
+        return copy.deepcopy(value) if changes else value
+
+    return tuple(map(fixed, args)), {key: fixed(v) for key, v in kwargs.items()}
+
+
+def _again(
+    operator: Callable[..., Any], args: Any, kwargs: Any, by_cost: bool
+) -> Linearization | None:
+    """The result of a call of `linearize`, or its derivative by the costs."""
+    found = linearize(operator, *args, **kwargs)
+    return found.by_cost if by_cost else found
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:

@@ -1,6 +1,7 @@
 """The Linearization of an operator, whatever the operator."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -135,3 +136,59 @@ def test_a_linearization_is_frozen_and_leaves_its_arguments_alone():
 def test_errors_name_the_argument(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+Z = np.random.default_rng(4).normal(size=(3, 5))
+LINEARIZED = {
+    "soft_topk": (stk.soft_topk, (2,), {}),
+    "costs": (stk.soft_topk, (2,), {"cost": [1.0, 2.0, 1.0, 0.5, 1.0]}),
+    "threshold": (stk.threshold, (2, "clip"), {}),
+    "softmax": (stk.softmax, (), {}),
+    "log_softmax": (stk.log_softmax, (), {}),
+    "logsumexp": (stk.logsumexp, (), {}),
+    "sparsemax": (stk.sparsemax, (), {}),
+    "entmax": (stk.entmax, (1.3,), {}),
+    "taylor_softmax": (stk.taylor_softmax, (2,), {}),
+    "sparse_softmax": (stk.sparse_softmax, (2,), {}),
+    "grad_topk": (stk.grad_topk, (2,), {}),
+    "log_partition": (stk.log_partition, (2,), {}),
+    "balanced_topk": (stk.balanced_topk, (2,), {}),
+    "soft_permutation": (stk.soft_permutation, (), {}),
+    "soft_sort": (stk.soft_sort, (), {}),
+    "soft_rank": (stk.soft_rank, (), {}),
+    "perturb_max": (stk.perturb_max, (), {}),
+    "potential": (stk.losses.potential, (2,), {}),
+    "cross_entropy": (stk.losses.cross_entropy, ([0, 1, 2],), {"reduction": "mean"}),
+    "top_k_loss": (stk.losses.top_k_loss, ([0, 1, 2],), {}),
+}
+
+
+@pytest.mark.parametrize("name", LINEARIZED)
+def test_a_linearization_keeps_its_results_apart_and_can_be_sent(name):
+    """Writing into a result, or into the scores, leaves the derivative as it was."""
+    operator, args, given = LINEARIZED[name]
+    x = Z.copy()
+    lin = stk.linearize(operator, x, *args, **given)
+    sent = pickle.dumps(lin)
+    parts = [lin] if lin.by_cost is None else [lin, lin.by_cost]
+    g = np.cos(np.arange(np.size(lin.value))).reshape(np.shape(lin.value))
+    before = [part.vjp(g) for part in parts]
+    changes = [part.jvp(before[i]) for i, part in enumerate(parts)]
+    values = [np.array(part.value) for part in parts]
+    for part in parts:
+        for result in (part.value, part.dk):
+            if isinstance(result, np.ndarray):
+                result[...] = 7.0
+    x[...] = 1.0
+    for back in (sent, pickle.dumps(lin)):
+        again = pickle.loads(back)
+        others = [again] if lin.by_cost is None else [again, again.by_cost]
+        for other, value, slope in zip(others, values, before, strict=True):
+            assert np.array_equal(other.value, value)
+            assert np.array_equal(other.vjp(g), slope)
+    for part, slope, change in zip(parts, before, changes, strict=True):
+        assert np.array_equal(part.vjp(g), slope)
+        assert np.array_equal(part.jvp(slope), change)
+    if lin.by_cost is not None:
+        alone = pickle.loads(pickle.dumps(lin.by_cost))
+        assert np.array_equal(alone.vjp(g), before[1])
