@@ -299,7 +299,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         raise TypeError(
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
-    # The derivative is that at this point, whatever is written into the arguments later.
+    # What is written into the arguments later does not move the point.
     args = tuple(map(_own, args))
     kwargs = {key: _own(value) for key, value in kwargs.items()}
     call = operator, *_fixed(args, kwargs), False

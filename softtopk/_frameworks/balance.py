@@ -378,28 +378,39 @@ def push(
     curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of u."""
+    good, u = _good(u)
     W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
-    u, good = _finite(u), _good(u)
+    u = _finite(u)
     G = dS - u * _matrix(dtau)
     left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
     du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
-    return good * left / _matrix(tau), namespace(u).where(W > 0, du, 0)
+    xp = namespace(u)
+    dp, du = left / _matrix(tau), xp.where(W > 0, du, 0)
+    return (dp if good is None else xp.spoil(dp, good)), du
 
 
 def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
     """The gradients by S, k, columns and tau, from those by the shares and by u."""
+    good, u = _good(u)
+    gp = gp if good is None else namespace(u).spoil(gp, good)
     W = _slopes(curve, u)
-    g = _good(u) * (W * gp + namespace(u).where(W > 0, gu, 0))
+    g = W * gp + namespace(u).where(W > 0, gu, 0)
     left, gk, gc = Additive(W).rest(g)
     gS = left / _matrix(tau)
     gtau = -(gS * _finite(u)).sum((-2, -1))
     return gS, gk, gc, gtau if tau.ndim else gtau.sum()
 
 
-def _good(u: Any) -> Any:
-    """1, or NaN in a matrix that is NaN, so that its derivatives are NaN too."""
+def _good(u: Any) -> tuple[Any, Any]:
+    """1, or NaN in a matrix that is NaN, whose u is 0 in the second result.
+
+    On NumPy there is no such matrix.
+    """
     xp = namespace(u)
-    return xp.where(u == u, xp.ones_like(u), xp.detach(u))
+    if xp is np:
+        return None, u
+    good = u == u
+    return xp.where(good, xp.ones_like(u), xp.detach(u)), xp.where(good, u, 0)
 
 
 def _finite(u: Any) -> Any:

@@ -166,6 +166,16 @@ class Adapter(Protocol):
         and True raises an error for an array that is traced.
         """
 
+    def hold(self, x: Any, fits: Any) -> Any:
+        """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+
+    def spoil(self, x: Any, factor: Any) -> Any:
+        """x times factors of 1 and NaN, which are constants; 0 stays 0.
+
+        Tangents and gradients are multiplied in the same way, so that those of 0 stay
+        0 in a row that is NaN.
+        """
+
     def detach(self, x: Any) -> Any:
         """The same values, constant under differentiation."""
 

@@ -308,7 +308,8 @@ def push(
     call: Call, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
-    xp, found, tau = namespace(at[0]), slopes(call, at), at[4]
+    xp, (at, factor) = namespace(at[0]), _clean(at)
+    found, tau = slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
     if tau.ndim:
@@ -320,7 +321,27 @@ def push(
     spent = xp.sum(xp.where(on, found.p * dc, 0), axis=-1)
     mean, more = xp.sum(found.by_x * move, axis=-1), dk - spent
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
-    return dp, mean - more * found.inverse
+    dt = mean - more * found.inverse
+    if factor is None:
+        return dp, dt
+    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
+
+
+def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """A point in which rows out of range hold ordinary values, and their factors.
+
+    These are NaN for such rows, whose threshold is NaN, and 1 for the others.  On NumPy
+    there are no such rows.
+    """
+    x, c, a, t, tau = at
+    xp = namespace(x)
+    if xp is np:
+        return at, None
+    good = t == t
+    wide, factor = good[..., None], xp.where(good, xp.ones_like(t), math.nan)
+    x, c = xp.where(wide, x, 0), xp.where(wide, c, 1)
+    t, tau = xp.where(good, t, 0), xp.where(in_range(tau), tau, 1)
+    return (x, c, a, t, tau), factor
 
 
 def pull(
@@ -329,7 +350,11 @@ def pull(
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None, None
-    xp, found, tau, c = namespace(at[0]), slopes(call, at), at[4], at[1]
+    xp, (at, factor) = namespace(at[0]), _clean(at)
+    if factor is not None:
+        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
+        gt = gt if gt is None else xp.spoil(gt, factor)
+    found, tau, c = slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)

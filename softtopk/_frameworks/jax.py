@@ -13,7 +13,7 @@ from .. import curves as curves
 from .._namespace import register
 from . import balance as _balance
 from . import costs as _costs
-from . import selection, subset
+from . import jax_rules, selection, subset
 from .contract import Adapter
 from .rows import verify
 
@@ -85,6 +85,8 @@ class _Jax:
         """clip without jnp.clip, for the same reason."""
         x = x if least is None else jnp.maximum(x, least)
         return x if most is None else jnp.minimum(x, most)
+
+    hold, spoil = staticmethod(jax_rules.hold), staticmethod(jax_rules.spoil)
 
     @staticmethod
     def hypot(a: Any, b: Any) -> Any:

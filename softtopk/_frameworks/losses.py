@@ -371,7 +371,6 @@ def in_top_k_loss(
     others = xp.where(sure & (first > 0)[..., None], -math.inf, others)
     size = rows.whole - first
     all_fit = size > xp.sum(others > -math.inf, axis=-1)
-    all_fit = all_fit & (own == own)  # not in a row out of range
     # The k-th largest of the others, smoothed, less the score of the class.
     whole = xp.where(all_fit, 0, size), size - 1
     sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
@@ -502,9 +501,11 @@ def _loss(
         rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
-        value = xp.where(keep, value, 0)
         by = {name: (v, _kept(xp, keep, slope)) for name, (v, slope) in by.items()}
     value = xp.attach(value, by)
+    value, rows = rows.spoil(xp, value), rows.spoilt()
+    if keep is not None:
+        value = xp.where(keep, value, 0)
     if end.reduction == "none":
         return rows.reduce(xp, value)
     if end.reduction == "sum":

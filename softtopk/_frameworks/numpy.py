@@ -205,6 +205,14 @@ class Rows(NamedTuple):
         """One number for each row."""
         return np.broadcast_to(values, self.given.batch).reshape(-1)
 
+    def spoil(self, xp: Any, values: Any) -> Any:
+        """The values: those of all rows have been checked."""
+        return values
+
+    def spoilt(self) -> Rows:
+        """The rows."""
+        return self
+
     def expand(self, xp: Any, p: Array) -> Array:
         """Rows in the shape of the scores."""
         return self.given.expand(p.astype(self.given.x.dtype, copy=False))

@@ -10,7 +10,7 @@ from .._rows import NO_BUDGET, check_count, check_positive, check_ties
 from ..curves import Curve, resolve
 from . import costs, subset
 from .contract import Adapter
-from .rows import Rows, as_rows, nan_unless, scores, spoiled, verify
+from .rows import Rows, as_rows, scores, screened, verify
 from .selection import budget
 
 
@@ -321,8 +321,10 @@ def top_k_sum(
     """
     rows = checked(xp, x, k, 1.0, axis, where, check, order=True)
     weight = hard(xp, rows, k, check)
-    x = nan_unless(xp, weight[..., 0] == weight[..., 0], rows.x)
-    used = xp.where(weight > 0, x, 0 * weight)
+    if not xp.looks(rows.x, check):
+        fits = weight[..., 0] == weight[..., 0]
+        rows, weight = rows.held(xp, fits), xp.where(fits[..., None], weight, 1)
+    used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
     )
@@ -416,7 +418,8 @@ def pair_marginals(
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     law, given = _drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
-    return xp.astype(xp.program(subset.pairs, *given, law.a, law.t), rows.dtype)
+    found = xp.program(subset.pairs, *given, law.a, law.t)
+    return xp.astype(rows.spoil(xp, found), rows.dtype)
 
 
 def _selected(
@@ -481,12 +484,12 @@ def checked(
     k = 1 if none else k
     how = {"empty": empty, "check": check, "order": order}
     rows = as_rows(xp, x, k, temperature, axis, where, name, **how)
+    given = None if none else budget(rows.x, rows.whole, rows.part)
     if xp.looks(rows.x, check):
-        given = None if none else budget(rows.x, rows.whole, rows.part)
         at = xp.detach(rows.x), given, rows.tau, name
         verify(xp, *at, finite=finite, whole=whole)
         return rows
-    return spoiled(xp, rows) if finite else rows
+    return rows if order else screened(xp, rows, given, finite, whole)
 
 
 def of_checked(
@@ -517,9 +520,7 @@ def truncated_rows(
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
-        k = budget(rows.x, rows.whole, rows.part)
-        fits = (k.part == 0) & (k.whole > 0) & (k.rest >= 0)
-        return spoiled(xp, rows, fits)
+        return rows.held(xp, rows.whole > 0)
     if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows

@@ -57,6 +57,10 @@ class Rows(NamedTuple):
     key : (..., n) array of int, optional
         The scores themselves, if they are integers of a type that the floats of x do
         not all hold; the least integer where an entry takes no part.
+    factor : (...) array, optional
+        1, or NaN for a row that nobody looked at and that is out of range: here it
+        holds values that every operator takes, and `expand` and `reduce` make its
+        results NaN, and its gradients unless what comes in is 0.
     """
 
     x: Any
@@ -69,6 +73,7 @@ class Rows(NamedTuple):
     name: str = "x"
     empty: Any = None
     key: Any = None
+    factor: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,8 +94,38 @@ class Rows(NamedTuple):
         """One number for each row."""
         return xp.broadcast_to(values, self.batch)
 
+    def spoil(self, xp: Adapter, values: Any) -> Any:
+        """Results of each row, with NaN for those of a row out of range."""
+        if self.factor is None:
+            return values
+        full = (..., *(None,) * (values.ndim - self.factor.ndim))
+        factor = self.factor[full]
+        return xp.spoil(values, factor) + xp.where(factor == factor, 0, factor)
+
+    def spoilt(self) -> Rows:
+        """The rows, whose results `spoil` has made NaN where they are."""
+        return self._replace(factor=None)
+
+    def held(self, xp: Adapter, fits: Any) -> Rows:
+        """Rows that are out of range unless they fit."""
+        tau = self.tau
+        if not tau.ndim:
+            tau = xp.broadcast_to(tau, self.batch)
+        factor = xp.where(fits, xp.ones_like(tau), math.nan)
+        if self.factor is not None:
+            factor = factor * self.factor
+        tau = xp.hold(tau, fits) + xp.where(fits, xp.zeros_like(tau), 1)
+        return self._replace(
+            x=xp.hold(self.x, fits[..., None]),
+            whole=xp.where(fits, self.whole, 1),
+            part=xp.hold(self.part, fits),
+            tau=tau,
+            factor=factor,
+        )
+
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
+        p = self.spoil(xp, p)
         if self.empty is not None:
             p = xp.where(self.empty[..., None], 0, p)
         tail = tuple(range(-len(self.axes), 0))
@@ -102,7 +137,7 @@ class Rows(NamedTuple):
 
     def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers for each row in the type of the results; their shape is right."""
-        return xp.astype(value, self.dtype)
+        return xp.astype(self.spoil(xp, value), self.dtype)
 
     def total(self, xp: Adapter, value: Any, count: Any) -> Any:
         """The sum over the rows divided by a count, in the type of the results."""
@@ -334,27 +369,17 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def nan_unless(xp: Adapter, fits: Any, x: Any) -> Any:
-    """The rows where `fits` is true; the others are NaN and have NaN as derivative.
-
-    A product with NaN gives both, in forward and in reverse mode.  With `where`, the
-    derivative by the entries that are not chosen would be 0.
-    """
-    return x * xp.where(fits, xp.ones_like(x[..., 0]), math.nan)[..., None]
-
-
-def spoiled(xp: Adapter, rows: Rows, fits: Any = True) -> Rows:
-    """Rows that are NaN if the scores or the temperature are out of range.
-
-    What else a row has to fulfil is in `fits`.
-    """
-    fits = (
-        fits
-        & xp.all(rows.x < math.inf, axis=-1)
-        & (xp.max(rows.x, axis=-1) > -math.inf)
-    )
-    fits = fits & in_range(rows.tau)
-    return rows._replace(x=nan_unless(xp, fits, rows.x))
+def screened(
+    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool
+) -> Rows:
+    """Rows that nobody looked at, with those out of range marked; see `verify`."""
+    fits = xp.all(rows.x < math.inf, axis=-1) & in_range(rows.tau)
+    if finite:
+        fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
+    if k is not None:
+        fits = fits & (k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)
+        fits = fits & (k.part == 0) if whole else fits
+    return rows.held(xp, fits)
 
 
 def verify(

@@ -233,9 +233,9 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     total = xp.sum(e, axis=-1)
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
-    if not plain:  # a bad row, whose t is NaN, has NaN for its derivatives
-        good = xp.where(t == t, 1, xp.detach(t))[..., None]
-        w, s = w * good, s * good
+    if not plain:  # in a bad row, whose t is NaN, `push` and `pull` make it NaN
+        good = (t == t)[..., None]
+        w, s = xp.where(good, w, 1), xp.where(good, s, 1)
     steep = W > xp.finfo(W.dtype).tiny
     return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
 
@@ -253,7 +253,17 @@ def push(
     dp = w * (move - mean[..., None]) + s * dk[..., None]
     if root.ends(curve):
         mean = xp.sum(found.of_threshold(curve) * move, axis=-1)
-    return dp, mean - dk * inverse
+    dt = mean - dk * inverse
+    if plain:
+        return dp, dt
+    factor = _factor(at[2])
+    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
+
+
+def _factor(t: Any) -> Any:
+    """NaN for a row whose threshold is, else 1."""
+    xp = namespace(t)
+    return xp.where(t == t, xp.ones_like(t), xp.detach(t))
 
 
 def pull(
@@ -265,6 +275,10 @@ def pull(
     xp, found = namespace(at[0]), slopes(curve, at, plain)
     w, s, inverse, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
+    if not plain:
+        factor = _factor(at[2])
+        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
+        gt = gt if gt is None else xp.spoil(gt, factor)
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)
         gx = w * (gp - gk[..., None])

@@ -51,7 +51,7 @@ def soft_permutation(
     n K time and memory a row.
     """
     rows, _, p = nested(xp, x, places, curve, temperature, axis, where, check)
-    return xp.astype(_steps(xp, p), rows.dtype)
+    return xp.astype(rows.spoil(xp, _steps(xp, p)), rows.dtype)
 
 
 def soft_sort(

@@ -453,3 +453,67 @@ def test_a_distant_score_has_no_derivative_and_spoils_none(lib, name):
     for one, other in zip(found, near, strict=True):
         assert np.isfinite(one).all()
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+THREE = np.array([[0.3, -1.2, 2.0, 1.7], [0.1, 0.2, 0.3, 0.4], [1.5, 0.1, -0.4, 0.2]])
+SPOILING = {
+    "x": {},
+    "k": {"k": Array([2, 5, 2])},
+    "temperature": {"temperature": Array([1.0, -1.0, 1.0])},
+    "cost": {"cost": Array(np.ones((3, 4))), "k": Array([2.0, 9.0, 2.0])},
+}
+SLOPED = [
+    ("torch", name)
+    for name in COMMON
+    if name not in ("top_k", "top_k_indices", "balanced_topk")
+]
+SLOPED += [("jax", "soft_topk"), ("jax", "grad_topk"), ("jax", "softmax")]
+SLOPED += [("jax", "cross_entropy"), ("jax", "top_k_sum")]
+
+
+@pytest.mark.parametrize(("lib", "name"), SLOPED, indirect=["lib"])
+def test_a_bad_row_that_a_loss_leaves_out_has_the_gradient_zero(lib, name):
+    """Where nobody looks; a bad row that the loss uses has a gradient that is NaN."""
+    operator = getattr(lib.ops, name)
+    taken = inspect.signature(operator).parameters
+    base = {key: NAMES.get(key, v) for key, v in BASE[name].items()}
+    if "target" in base:
+        base["target"] = Array([0, 1, 2])
+    for argument, more in SPOILING.items():
+        if argument != "x" and argument not in taken:
+            continue
+        given = {
+            key: lib.array(v.values) if isinstance(v, Array) else v
+            for key, v in (base | more).items()
+        }
+        x = THREE.copy()
+        if argument == "x":
+            x[1, 2] = INF
+
+        def loss(x, keep, given=given):
+            value = operator(x, **given, check=False).reshape(3, -1)
+            value = lib.where(keep[:, None], value, 0)
+            return (value * value + value).sum()
+
+        slope = lib.gradient(loss)
+        out = lib.numpy(slope(lib.array(x), lib.array([True, False, True])))
+        assert (out[1] == 0).all() and np.isfinite(out).all(), argument
+        assert (out != 0).any(), argument
+        used = lib.numpy(slope(lib.array(x), lib.array([True] * 3)))
+        assert np.isnan(used[1]).any(), argument
+        np.testing.assert_array_equal(used[[0, 2]], out[[0, 2]])
+
+
+def test_a_matrix_that_a_loss_leaves_out_has_the_gradient_zero(lib):
+    """No shares have these budgets in the first matrix."""
+    x = lib.array(np.random.default_rng(0).normal(size=(2, 3, 3)))
+    k = lib.array([[4.0, 1, 1], [1, 1, 1]])
+
+    def loss(x, first):
+        p = lib.ops.balanced_topk(x, k, temperature=0.5, check=False)
+        return (lib.where(first, p[0], 0) ** 2).sum() + (p[1] ** 2).sum()
+
+    slope = lib.gradient(loss)
+    out = lib.numpy(slope(x, lib.array(False)))
+    assert (out[0] == 0).all() and np.isfinite(out).all() and out[1].any()
+    assert np.isnan(lib.numpy(slope(x, lib.array(True)))[0]).all()

@@ -440,10 +440,9 @@ def test_a_bad_score_is_found_in_a_long_row(lib, dtype):
                 operator(given[bad], 20)
 
 
-def test_scores_whose_difference_overflows_are_nan_or_right(lib):
-    """And no other row is NaN: which it is depends on where the threshold lies."""
+def test_scores_whose_difference_overflows_are_right(lib):
     x = 1e308 * np.array([[-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7], [0, 0, 0, 0]])
-    x[2], nans = [3.0, 1.0, 0.0, -2.0], 0
+    x[2] = [3.0, 1.0, 0.0, -2.0]
 
     def shares(x, k, tau):
         return lib.ops.soft_topk(x, k, curve, temperature=tau, check=False)
@@ -455,10 +454,8 @@ def test_scores_whose_difference_overflows_are_nan_or_right(lib):
             soft = [np.array(reference(v, k, name, 1e307).p, float) for v in x[:2]]
             for tau, exact in ((1.0, hard), (1e307, soft)):
                 p = lib.numpy(shares(lib.array(x), k, tau))
-                assert not (abs(p[:2] - exact) > 1e-14).any()
+                assert (abs(p[:2] - exact) <= 1e-14).all()
                 assert np.isfinite(p[2]).all()
-                nans += np.isnan(p[:2]).all(axis=-1).sum()
-    assert nans
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
