@@ -62,7 +62,9 @@ def solved(
     """`selected` for rows with these moments.
 
     The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN.  A score whose distance to the threshold overflows has the share 0 or 1.
+    are NaN.  A score whose distance to the threshold overflows in temperatures has the
+    share 0 or 1.  Where it overflows in the units of the scores alone, at a temperature
+    near the end of the range, the row is NaN.
     """
     if plain:
         a, t = root.solve(curve, x, k, tau, row)
@@ -82,7 +84,9 @@ def solved(
     row = narrowed(x, safe, scale, row, inner)
     a, t = root.solve(curve, x, safe, scale, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
-    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
+    near = xp.maximum(row.top - a, a - row.least) < math.inf
+    near = near | row.far | ~inner
+    t = xp.where(fits & near, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares(curve, x, a, t, tau), a, t
 
