@@ -81,7 +81,11 @@ def solved(
         xp.where(inner, k.n, x.shape[-1]),
     )
     scale = xp.where(warm, tau, 1)
-    row = narrowed(x, safe, scale, row, inner)
+
+    def count(least: Any) -> Any:
+        return tally(x >= least[..., None], x)
+
+    row = narrowed(count, safe, scale, row, inner)
     a, t = root.solve(curve, x, safe, scale, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
     near = xp.maximum(row.top - a, a - row.least) < math.inf

@@ -14,6 +14,7 @@ and the first guess, from mean and deviation, in *computing/cost*.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,19 +102,34 @@ def _moments(
     return Moments(top, least, mean, size * xp.sqrt(xp.sum(squares, axis=-1) / n))
 
 
-def narrowed(x: Any, k: Budget, tau: Any, row: Moments, free: Any) -> Moments:
+def narrowed(
+    count: Callable[..., Any], k: Budget, tau: Any, row: Moments, free: Any
+) -> Moments:
     """The moments, for a search in rows whose distances in temperatures overflow.
 
     There the k-th largest score is bounded first, by bisection between the extremes:
     the distances of the threshold from these bounds are numbers.  An entry whose
     distance is none has the share 0 or 1, so that it does not matter how far it is.
     Ordinary rows, and rows that are not `free`, take part in no pass of this search.
+    `count` returns how many scores of each row are at least as large as a number.
     """
-    xp = namespace(x)
-    most = float(xp.finfo(x.dtype).max) / 2**10
+    xp = namespace(row.mean)
+    most = float(xp.finfo(row.mean.dtype).max) / 2**10
 
     def wider(low: Any, high: Any, width: float) -> Any:
         return 0.5 * high - 0.5 * low > 0.5 * width * tau
+
+    def between(low: Any, high: Any) -> Any:
+        """0, or the middle of the exponents if they differ, or that of the numbers.
+
+        Each of the three is chosen where it cannot overflow, however it is compiled.
+        """
+        one, other = xp.minimum(abs(low), abs(high)), xp.maximum(abs(low), abs(high))
+        one = xp.maximum(one, tau)
+        middle = xp.sqrt(one) * xp.sqrt(other)
+        middle = xp.where(high > 0, middle, -middle)
+        middle = xp.where(other > 4 * one, middle, low + 0.5 * (high - low))
+        return xp.where((low < 0) & (high > 0), 0, middle)
 
     far = free & wider(row.least, row.top, most)
 
@@ -122,13 +138,9 @@ def narrowed(x: Any, k: Budget, tau: Any, row: Moments, free: Any) -> Moments:
         return (far & inside & wider(low, high, _NARROW)).any()
 
     def step(low: Any, high: Any, middle: Any) -> Any:
-        enough = k.without(tally(x >= middle[..., None], x)) <= 0
-        low = xp.where(enough, middle, low)
-        high = xp.where(enough, high, middle)
-        # Each of the two is chosen where it cannot overflow, however it is compiled.
-        apart = (low < 0) & (high > 0)
-        middle = xp.where(apart, 0.5 * (low + high), low + 0.5 * (high - low))
-        return low, high, middle
+        enough = k.without(count(middle)) <= 0
+        low, high = xp.where(enough, middle, low), xp.where(enough, high, middle)
+        return low, high, between(low, high)
 
     top = row.top + 0 * row.least
     low, high, _ = loop(going, step, (row.least, xp.full_like(top, math.inf), top))
