@@ -189,12 +189,18 @@ def as_real(array: ArrayLike, name: str) -> Array:
 def _as_array(array: ArrayLike, name: str) -> Array:
     """The values, unless a mask would be lost."""
     values = np.asarray(array)
-    if values is not array and hasattr(array, "mask") and hasattr(array, "filled"):
+    if values is not array:
+        check_unmasked(array, name, ", and what takes part by `where`")
+    return values
+
+
+def check_unmasked(values: Any, name: str, more: str = "") -> None:
+    """An error for a masked array, of NumPy or of another library."""
+    if hasattr(values, "mask") and hasattr(values, "filled"):
         raise TypeError(
             f"{name} must not be a masked array, whose mask would be lost: give its "
-            "data, and what takes part by `where`"
+            f"data{more}"
         )
-    return values
 
 
 def _as_float(values: Array, name: str) -> Array:
@@ -269,6 +275,8 @@ def as_rows(
         )
     if where is not None:
         mask = np.asarray(where)
+        if mask is not where:
+            check_unmasked(where, "where")
         if mask.dtype != np.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         mask = _broadcast(mask, shape, "where")
@@ -465,7 +473,7 @@ def real_number(
         If it is not; the message names the argument and what is allowed.
     """
     # The usual case does without NumPy, so that a compiler can trace it.
-    given = value if type(value) in (int, float) else np.asarray(value)
+    given = value if type(value) in (int, float) else _given(value, name)
     if type(given) is int and abs(given) > 2**1000:  # float() would overflow
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
@@ -486,13 +494,27 @@ def real_numbers(values: ArrayLike, name: str) -> Array:
     TypeError
         If they are not real.
     """
-    given = np.asarray(values)
+    given = _given(values, name)
     if given.dtype.kind not in "iuf":
         raise TypeError(
             f"{name} must be a real number or an array of them, "
             f"got {reprlib.repr(values)}"
         )
     return given.astype(np.float64)
+
+
+def _given(values: Any, name: str) -> Array:
+    """The values as NumPy has them, unless a mask or a derivative would be lost."""
+    try:
+        given = np.asarray(values)
+    except RuntimeError:  # a list of tensors with gradients
+        raise TypeError(
+            f"{name} must be a real number or one array of them, "
+            f"got {reprlib.repr(values)}"
+        ) from None
+    if given is not values:
+        check_unmasked(values, name)
+    return given
 
 
 def check_temperature(temperature: float) -> float:

@@ -143,6 +143,7 @@ def _budgets(
 ) -> Any:
     """One budget for each row, or each column, of every matrix."""
     if xp.is_array(given):
+        xp.refuse(given, name)
         if not xp.is_real(given):
             real_numbers(xp.to_numpy(given), name)
         values = xp.astype(given, like.dtype)

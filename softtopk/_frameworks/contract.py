@@ -147,6 +147,9 @@ class Adapter(Protocol):
         None for scores of a type whose numbers floats of this `dtype` all hold.
         """
 
+    def refuse(self, x: Any, name: str) -> None:
+        """A TypeError for an array with which the operators cannot calculate."""
+
     def is_array(self, value: Any) -> bool:
         """Whether a value is an array of this library, traced or not."""
 

@@ -161,6 +161,16 @@ class _Jax:
         return x if x.dtype == dtype else x.astype(dtype)
 
     @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        if x.dtype.itemsize == 1 and jnp.issubdtype(x.dtype, jnp.floating):
+            raise TypeError(
+                f"{name} must hold integers or floats of at least 16 bits, got dtype "
+                f"{x.dtype}"
+            )
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"{name} must hold real numbers, got keys of jax.random")
+
+    @staticmethod
     def is_array(value: Any) -> Any:
         return isinstance(value, jax.Array)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import as_real, real_number, without
+from .._rows import as_real, check_unmasked, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
 from .entmax import entropy, orders
@@ -606,6 +606,10 @@ def _target(
     ignores = ignore_index is not None
     if ignores and not isinstance(ignore_index, (int, np.integer)):
         raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
+    if xp.is_array(target):
+        xp.refuse(target, "target")
+    else:
+        check_unmasked(target, "target")
     looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
     if hasattr(xp, "replicate"):  # not on NumPy, which has one device
         target = xp.replicate(target, rows.x, "target")

@@ -112,6 +112,10 @@ class NumPy:
         return isinstance(value, np.ndarray)
 
     @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        core.check_unmasked(x, name)
+
+    @staticmethod
     def is_floating(x: Any) -> bool:
         return bool(x.dtype.kind == "f")
 

@@ -20,6 +20,7 @@ from .._rows import (
     check_gaps,
     check_kept,
     check_temperature,
+    check_unmasked,
     check_whole,
     count_finite,
     is_large,
@@ -201,6 +202,8 @@ def as_rows(
             f"got shape {tuple(x.shape)}"
         )
     if where is not None:
+        if not xp.is_array(where):
+            check_unmasked(where, "where")
         mask = xp.replicate(xp.asarray(where, like=x), x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
@@ -252,7 +255,9 @@ def as_rows(
 def scores(xp: Adapter, x: Any, name: str) -> Any:
     """The scores as an array of the library, or an error that names them."""
     if xp.is_array(x):
+        xp.refuse(x, name)
         return x
+    check_unmasked(x, name, ", and what takes part by `where`")
     try:
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             return xp.asarray(x)
@@ -300,6 +305,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
 
 def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
     """An array of real numbers, replicated on every device that holds scores."""
+    xp.refuse(values, name)
     if not xp.is_real(values):
         real_numbers(xp.to_numpy(values), name)
     return xp.replicate(values, x, name)
@@ -316,7 +322,7 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
         return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
-    if np.ndim(temperature) == 0:
+    if not isinstance(temperature, list | tuple) and np.ndim(temperature) == 0:
         value = np.asarray(check_temperature(temperature))
     else:
         value = real_numbers(temperature, "temperature")

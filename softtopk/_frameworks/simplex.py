@@ -13,7 +13,7 @@ from ..curves import CLIP, Entmax
 from . import entmax as _entmax
 from .contract import Adapter
 from .operators import finite_rows, hard, truncated_rows
-from .rows import Rows, as_rows, verify
+from .rows import Rows, as_rows, scores, verify
 
 __all__ = [
     "entmax",
@@ -284,7 +284,7 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
 
 def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
-    x = xp.asarray(x)
+    x = scores(xp, x, "x")
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
     quick = xp.is_quick(x, entmax, check)

@@ -40,6 +40,17 @@ def _everywhere(like: Any) -> list[Any]:
     return [Replicate()] * like.device_mesh.ndim
 
 
+def holds_tensors(value: Any) -> bool:
+    """Whether a list, or a list in it, has an element that is a tensor of floats."""
+    if isinstance(value, list | tuple):
+        return any(map(holds_tensors, value))
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _kind(x: Any) -> str:
+    return "nested" if x.is_nested else "sparse"
+
+
 class _Linalg:
     """`solve` without a test for singular matrices, which would synchronise."""
 
@@ -121,6 +132,8 @@ class Arrays:
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
         if not isinstance(value, torch.Tensor):
+            if holds_tensors(value):
+                raise TypeError("a list of tensors would lose their derivatives")
             device = None if like is None else like.device
             value = torch.as_tensor(value, device=device)
         return value if like is None else Arrays.replicate(value, like)
@@ -128,6 +141,19 @@ class Arrays:
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
         return x if x.dtype == dtype else x.to(dtype)
+
+    @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        if x.is_nested or x.layout != torch.strided:
+            raise TypeError(
+                f"{name} must be a dense tensor, got a {_kind(x)} one: give it padded, "
+                "and what takes part by `where`"
+            )
+        if x.dtype.itemsize == 1 and x.dtype.is_floating_point:
+            raise TypeError(
+                f"{name} must hold integers or floats of at least 16 bits, got dtype "
+                f"{x.dtype}"
+            )
 
     @staticmethod
     def is_array(value: Any) -> Any:

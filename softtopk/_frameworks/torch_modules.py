@@ -16,6 +16,20 @@ _TENSORS = ("k", "temperature", "alpha")
 """Settings that may be tensors, which are saved and moved with the module."""
 
 
+def refuse_script() -> None:
+    """The error of `torch.jit.script`, which follows no search."""
+    raise NotImplementedError(
+        "torch.jit.script is not supported: use torch.export or torch.compile"
+    )
+
+
+def without_script(functions: Any) -> None:
+    """Let `torch.jit.script` raise that error for functions too."""
+    for function in functions:
+        if not isinstance(function, type):
+            function.__prepare_scriptable__ = refuse_script
+
+
 class _Module(torch.nn.Module):
     """An operator with its settings, which are attributes that can be assigned to.
 
@@ -48,6 +62,10 @@ class _Module(torch.nn.Module):
                 self.register_buffer(name, value)
                 return
         super().__setattr__(name, value)
+
+    def __prepare_scriptable__(self) -> Any:
+        """What `torch.jit.script` asks for."""
+        refuse_script()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """What moves and converts a module; a setting never gets a narrower type.
