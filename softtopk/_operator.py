@@ -29,6 +29,14 @@ Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
 
 
+def quiet() -> np.errstate:
+    """The state in which an operator calculates: underflow and overflow are foreseen.
+
+    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.
+    """
+    return np.errstate(all="ignore")
+
+
 @dataclass(frozen=True)
 class Linearization:
     """An operator's value at a point and its derivative there.
@@ -156,7 +164,8 @@ class Linearization:
         array
             Of the shape of `value`.
         """
-        out = self.push(self.rows.gather(tangent, "tangent"))
+        with quiet():
+            out = self.push(self.rows.gather(tangent, "tangent"))
         return self.rows.reduce(out) if self.reduces else self.rows.expand(out)
 
     def vjp(self, cotangent: ArrayLike) -> Array:
@@ -173,8 +182,9 @@ class Linearization:
             Of the shape of the scores.
         """
         gather = self.rows.gather_reduced if self.reduces else self.rows.gather
-        out = self.rows.expand(self.pull(gather(cotangent, "cotangent")))
-        return _sum_to(out, self.rows.input_shape)
+        with quiet():
+            out = self.rows.expand(self.pull(gather(cotangent, "cotangent")))
+            return _sum_to(out, self.rows.input_shape)
 
     def jacobian(self) -> Array:
         """The dense Jacobian of every row, n products with unit vectors.
@@ -193,7 +203,8 @@ class Linearization:
         for j in range(n):
             unit = np.zeros_like(self.rows.x)
             unit[:, j] = 1
-            columns.append(self.push(unit))
+            with quiet():
+                columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
         if self.rows.empty is not None:
             dense[self.rows.empty] = 0
@@ -213,18 +224,21 @@ class _Total(Linearization):
 
     def jvp(self, tangent: ArrayLike) -> Any:
         """The change of the number."""
-        return self.weight * super().jvp(tangent).sum()
+        with quiet():
+            return self.weight * super().jvp(tangent).sum()
 
     def vjp(self, cotangent: ArrayLike) -> Array:
         """The gradient by the scores of the number times a cotangent."""
         g = as_real(cotangent, "cotangent")
         if g.ndim:
             raise ValueError(f"cotangent must be a number, got shape {g.shape}")
-        return super().vjp(self.weight * g)
+        with quiet():
+            return super().vjp(self.weight * g)
 
     def jacobian(self) -> Array:
         """The derivatives by the scores of every row, ``(..., n)``."""
-        return self.weight * super().jacobian()
+        with quiet():
+            return self.weight * super().jacobian()
 
 
 Derivative = Callable[[], Linearization]
@@ -241,7 +255,8 @@ def operator(
 
     @functools.wraps(body)
     def public(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-        return body(*args, **kwargs)[0]
+        with quiet():
+            return body(*args, **kwargs)[0]
 
     value = get_args(get_type_hints(body)["return"])[0]
     signature = inspect.signature(body).replace(return_annotation=value)
@@ -303,8 +318,9 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     args = tuple(map(_own, args))
     kwargs = {key: _own(value) for key, value in kwargs.items()}
     call = operator, *_fixed(args, kwargs), False
-    _, derivative = body(*args, **kwargs)
-    return derivative().kept(call)
+    with quiet():
+        _, derivative = body(*args, **kwargs)
+        return derivative().kept(call)
 
 
 def _own(argument: Any) -> Any:

@@ -109,7 +109,8 @@ def soft_topk(
         for place, u in _parts(rows, anchor, offset, tau):
             inner = np.where(np.isfinite(u), u, 0)
             ends = (u == math.inf) & (rows[place] > -math.inf)
-            out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
+            with np.errstate(all="ignore"):  # as the caller's state is not the task's
+                out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
         return out.reshape(x.shape)
 
     p = da.map_blocks(shares, rows, dtype=kind, meta=np.empty((0,) * rows.ndim, kind))

@@ -34,6 +34,7 @@ from ._rows import (
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
 
+@np.errstate(all="ignore")
 def top_k(
     x: ArrayLike,
     k: ArrayLike,
@@ -193,6 +194,7 @@ def top_k_indices(
     return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
+@np.errstate(all="ignore")
 def top_k_sum(
     x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Any:

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from ._frameworks import sorting as shared
 from ._frameworks.numpy import Call
-from ._operator import Differentiable, Linearization, operator
+from ._operator import Differentiable, Linearization, operator, quiet
 from ._rows import Array, Axis, as_real
 from .curves import Curve
 
@@ -259,7 +259,9 @@ class _OfMatrix(Linearization):
     """The derivative of an operator with a matrix ``(K, n)`` for each row."""
 
     def jvp(self, tangent: ArrayLike) -> Any:
-        return self.push(self.rows.gather(tangent, "tangent")).reshape(self.value.shape)
+        with quiet():
+            out = self.push(self.rows.gather(tangent, "tangent"))
+        return out.reshape(self.value.shape)
 
     def vjp(self, cotangent: ArrayLike) -> Array:
         g = as_real(cotangent, "cotangent").astype(self.value.dtype, copy=False)
@@ -271,7 +273,8 @@ class _OfMatrix(Linearization):
                 f"got shape {g.shape}"
             ) from None
         shape = (len(self.rows.x), *self.value.shape[-2:])
-        return self.rows.expand(self.pull(g.reshape(shape)))
+        with quiet():
+            return self.rows.expand(self.pull(g.reshape(shape)))
 
 
 def _jacobians(call: Call) -> Callable[[Array], Array]:

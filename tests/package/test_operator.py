@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from test_axis import OPERATORS
 
 import softtopk as stk
 from softtopk._operator import Differentiable, Linearization, operator
@@ -192,3 +193,43 @@ def test_a_linearization_keeps_its_results_apart_and_can_be_sent(name):
     if lin.by_cost is not None:
         alone = pickle.loads(pickle.dumps(lin.by_cost))
         assert np.array_equal(alone.vjp(g), before[1])
+
+
+EXTREME = {
+    "ordinary": np.random.default_rng(0).normal(size=(3, 4)),
+    "wide": np.array([[3.0, 2.0, 1.0, -800.0], [-1e3, 0.1, 900.0, 0.25]]),
+    "extreme": np.array([[1e-300, 5e-324, 0.0, 1e200], [1.0, -np.inf, 2.0, 3.0]]),
+    "single": np.array([[1e-30, 60.0, 1e20, -1e20]], np.float32),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_no_state_of_numpy_makes_an_operator_fail(name):
+    """An underflow is foreseen; and the caller's state is as it was."""
+    f = getattr(stk, name, None) or getattr(stk.losses, name)
+    taken = inspect.signature(f).parameters
+    for x in EXTREME.values():
+        for tau in (1.0, 1e-3):
+            given = dict(OPERATORS[name][1])
+            if "target" in given:
+                given["target"] = np.arange(len(x)) % 2 * 2
+            if "temperature" in taken:
+                given["temperature"] = tau
+            weight = np.where(np.isfinite(x), x, 0)
+            expected = outcome_of(f, x, given, weight)
+            with np.errstate(all="raise"):
+                before = np.geterr()
+                found = outcome_of(f, x, given, weight)
+                assert np.geterr() == before
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def outcome_of(f, x, given, weight):
+    """The value and the products of its derivative, or the words of an error."""
+    try:
+        value = f(x, **given)
+        lin = stk.linearize(f, x, **given)
+    except (TypeError, ValueError) as error:
+        return [str(error)]
+    return [*np.atleast_1d(value), lin.jvp(weight), lin.vjp(np.ones(np.shape(value)))]
