@@ -61,11 +61,13 @@ env: $(STAMP) ## make the environment in .venv
 
 environments: $(STAMP) $(FRAMEWORKS)/.installed ## that of the frameworks, too
 
+# --no-compile: Python compiles a module when it first imports it, and most it never does.
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "softtopk's book needs Python 3.11 or newer; set PYTHON=..."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	  -r requirements.txt
 	@touch $@
 
 newest: ## instead of env: the newest releases that pyproject.toml allows, for once
@@ -109,7 +111,7 @@ browser: live book ## the built pages in a headless Chromium and Firefox, offlin
 $(FRAMEWORKS)/.installed: requirements-frameworks.txt
 	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
-	  $(TORCH_INDEX) -r requirements-frameworks.txt
+	  --no-compile $(TORCH_INDEX) -r requirements-frameworks.txt
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps $(DATA)
 	@touch $@
