@@ -91,7 +91,7 @@ site: pdf ## the book as it is published: with the PDF beside the pages
 	PUBLISH_PDF=_build/latex/softtopk.pdf $(MAKE) book
 
 test: $(STAMP) lint ## everything that needs no browser: unit, property, oracle, doctests, notebooks, guards
-	$(BIN)/python $(call PYTEST,test) --dist loadgroup --no-loadscope-reorder $(NBVAL) \
+	$(BIN)/python $(call PYTEST,test) --dist loadfile --no-loadscope-reorder $(NBVAL) \
 	  --ignore=book/training --ignore=book/recipes $(TESTS)
 
 quick: $(STAMP) ## style, types and the tests of what you changed, in a minute

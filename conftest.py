@@ -1,4 +1,4 @@
-"""What `pytest` leaves out where it cannot be imported, and what runs beside what."""
+"""What `pytest` leaves out where it cannot be imported, and what it begins with."""
 
 from importlib.util import find_spec
 
@@ -28,24 +28,15 @@ collect_ignore = [
     if not find_spec(name)
 ]
 
-# Files whose tests need nothing of each other, and take minutes together.
-APART = ("test_definitions.py",)
+# What takes longest, by the end of its path.  The others follow.
+FIRST = ("test_definitions.py", ".ipynb")
 
 
-def pytest_collection_modifyitems(
-    config: pytest.Config, items: list[pytest.Item]
-) -> None:
-    """Keep the tests of a file together, and begin with what takes longest.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest: processes that share the rest end together."""
 
-    With ``--dist loadgroup`` a group of tests runs in one process, as the cells of a
-    notebook must. The processes end at the same time if what comes last is short.
-    """
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if item.path.name not in APART:
-            item.add_marker(pytest.mark.xdist_group(item.path.as_posix()))
-    order = [*APART, ".ipynb"]  # the others follow
-    names = [[n for n in order if item.path.name.endswith(n)] for item in items]
-    ranks = [order.index(found[0]) if found else len(order) for found in names]
-    items[:] = [items[i] for i in sorted(range(len(items)), key=ranks.__getitem__)]
+    def rank(item: pytest.Item) -> int:
+        ends = (item.path.name.endswith(end) for end in FIRST)
+        return next((n for n, found in enumerate(ends) if found), len(FIRST))
+
+    items.sort(key=rank)  # what has the same rank stays in order
