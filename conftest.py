@@ -18,7 +18,7 @@ FILES = {
         "_kernels/torch",
     ],
     "triton": ["_kernels/curves", "_kernels/select"],
-    "jax": ["jax", "_frameworks/jax"],
+    "jax": ["jax", "_frameworks/jax", "_frameworks/jax_rules"],
     "dask": ["dask"],
 }
 collect_ignore = [
@@ -27,6 +27,8 @@ collect_ignore = [
     for file in files
     if not find_spec(name)
 ]
+# Settings, not modules with doctests; and two of one name.
+collect_ignore += ["tests/conftest.py", "book/conftest.py"]
 
 # What takes longest, by the end of its path.  The others follow.
 FIRST = ("test_definitions.py", ".ipynb")
