@@ -266,9 +266,7 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
 
 def _moments(x: Any) -> tuple[Array, Moments]:
     """Finite entries of each row, and their moments, from those of the chunks."""
-    with np.errstate(
-        all="ignore"
-    ):  # squares of huge scores: `narrowed` leaves them out
+    with np.errstate(all="ignore"):  # squares of huge scores, which `narrowed` mends
         row = _merged(_gathered(x, _chunk_moments))
     n, bad, top, least, mean, square = np.moveaxis(row, -1, 0)
     if bad.any():
