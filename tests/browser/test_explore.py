@@ -19,7 +19,7 @@ SHOWN = 6e-4
 
 def open_page(browser: Browser, address: str, **options: object) -> Page:
     page = browser.new_page(**options)
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(60_000)
     page.route("**/tex-chtml.js", lambda route: route.abort())  # saves seconds
     page.goto(address, wait_until="domcontentloaded")
     page.locator("softtopk-explorer .explore-plot, .explore-said").first.wait_for()
