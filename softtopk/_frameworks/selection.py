@@ -198,8 +198,8 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
     on = (x > -math.inf) & free[..., None]  # other rows may hold anything
     d = xp.where(on, x - a[..., None], 0) / tau
     # So far away a share is 0 or 1, and constant as at an infinite distance.
-    on = on & (abs(d) < float(xp.finfo(d.dtype).max) ** 0.5)
-    d = xp.where(on, d, 0)
+    most = float(xp.finfo(d.dtype).max) ** 0.5
+    d = xp.clip(d, -most, most)
     return View(on, d, d - xp.where(free, t, 0)[..., None])
 
 

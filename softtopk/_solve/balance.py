@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import namespace
+from .._namespace import loop, namespace
 from .._rows import Array, Rows
 from ..curves import Curve
 from .additive import Additive
@@ -105,17 +105,23 @@ def bounded(x: Any, tau: Any) -> Any:
     if m * n < 2:
         return x
     tau = xp.zeros_like(x[..., 0, 0]) + tau
-    size = xp.where(xp.isfinite(x), abs(x), -1).reshape(*x.shape[:-2], m * n)
-    if xp is np:
-        down = -np.sort(-size, axis=-1)
-    else:
-        down = xp.take(size, xp.leading(size, m * n))
-    least = xp.maximum(down[..., 1:], tau[..., None])
-    apart = (down[..., 1:] >= 0) & (down[..., :-1] > 2.0**40 * least)
-    most = xp.min(xp.where(apart, down[..., 1:], math.inf), axis=-1)
-    far = (m + n) * (2 * xp.where(most < math.inf, most, 0) + 2.0**10 * tau)
-    far, most = far[..., None, None], most[..., None, None]
-    huge = xp.isfinite(x) & (abs(x) > most)
+    on = xp.isfinite(x)
+    size = abs(xp.where(on, x, 0))
+
+    def reached(most: Any) -> Any:
+        """The largest size without a gap above one that was reached before."""
+        limit = (2.0**40 * xp.maximum(most, tau))[..., None, None]
+        return xp.max(xp.max(xp.where(size <= limit, size, 0), axis=-1), axis=-1)
+
+    least = xp.min(xp.min(xp.where(on, size, math.inf), axis=-1), axis=-1)
+    least = xp.where(least < math.inf, least, 0)
+    most, _ = loop(
+        lambda most, following: (following > most).any(),
+        lambda _, following: (following, reached(following)),
+        (least, xp.maximum(least, reached(least))),
+    )
+    far = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
+    huge = on & (size > most[..., None, None])
     return xp.where(huge, xp.where(x > 0, far, -far), x)
 
 
