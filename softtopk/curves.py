@@ -50,22 +50,7 @@ __all__ = [
 ]
 
 
-class _Named(Curve):
-    """A curve of which there is one, that of `NAMED`: a copy of it is the same object.
-
-    The quicker searches and the kernels know it by its identity.
-    """
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return resolve, (self.name,)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
-
-
-class _Exp(_Named):
+class _Exp(Curve):
     name = "exp"
     support = kept("support", (-math.inf, 0.0))
     noise = kept("noise", (1.0, 1.0))
@@ -113,7 +98,7 @@ class _Exp(_Named):
         return -namespace(W).log1p(-excess / W)
 
 
-class _TwoSided(_Named):
+class _TwoSided(Curve):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
     bend = kept("bend", 1.0)
@@ -218,7 +203,7 @@ class _Sigmoid(_TwoSided):
         return yes + no
 
 
-class _Clip(_Named):
+class _Clip(Curve):
     name = "clip"
     support = kept("support", (0.0, 1.0))
     noise = kept("noise", (-0.5, 1 / math.sqrt(12)))
@@ -261,7 +246,7 @@ class _Clip(_Named):
         return (q - p) * (0.5 * (q - p) + (t - q))
 
 
-class _Triangular(_Named):
+class _Triangular(Curve):
     name = "triangular"
     support = kept("support", (-1.0, 1.0))
     noise = kept("noise", (0.0, 1 / math.sqrt(6)))

@@ -202,7 +202,6 @@ def log_partition(
     return value, lambda: Linearization.gradient(value, rows, p)
 
 
-@np.errstate(all="ignore")
 def pair_marginals(
     x: ArrayLike,
     k: ArrayLike,

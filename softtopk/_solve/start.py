@@ -14,17 +14,13 @@ and the first guess, from mean and deviation, in *computing/cost*.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, choose, either, loop, namespace, tally
+from .._namespace import after, choose, either, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
-
-_NARROW = 2.0**12
-"""The width in temperatures to which `narrowed` bisects."""
 
 
 class Search(NamedTuple):
@@ -46,17 +42,12 @@ class State(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of the finite scores of each row.
-
-    In the rows that are `far`, `narrowed` has put bounds of the k-th largest score in
-    the place of the extremes, with the lower one as the mean.
-    """
+    """Of the finite scores of each row."""
 
     top: Any
     least: Any
     mean: Any
     deviation: Any
-    far: Any = None
 
 
 def extremes(x: Any) -> tuple[Any, Any]:
@@ -100,58 +91,6 @@ def _moments(
     d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]
     squares = d * d if off is None else xp.where(off, 0, d * d)
     return Moments(top, least, mean, size * xp.sqrt(xp.sum(squares, axis=-1) / n))
-
-
-def narrowed(
-    count: Callable[..., Any], k: Budget, tau: Any, row: Moments, free: Any
-) -> Moments:
-    """The moments, for a search in rows whose distances in temperatures overflow.
-
-    There the k-th largest score is bounded first, by bisection between the extremes:
-    the distances of the threshold from these bounds are numbers.  An entry whose
-    distance is none has the share 0 or 1, so that it does not matter how far it is.
-    Ordinary rows, and rows that are not `free`, take part in no pass of this search.
-    `count` returns how many scores of each row are at least as large as a number.
-    """
-    xp = namespace(row.mean)
-    most = float(xp.finfo(row.mean.dtype).max) / 2**10
-
-    def wider(low: Any, high: Any, width: float) -> Any:
-        return 0.5 * high - 0.5 * low > 0.5 * width * tau
-
-    def between(low: Any, high: Any) -> Any:
-        """0, or the middle of the exponents if they differ, or that of the numbers.
-
-        Each of the three is chosen where it cannot overflow, however it is compiled.
-        """
-        one, other = xp.minimum(abs(low), abs(high)), xp.maximum(abs(low), abs(high))
-        one = xp.maximum(one, tau)
-        middle = xp.sqrt(one) * xp.sqrt(other)
-        middle = xp.where(high > 0, middle, -middle)
-        middle = xp.where(other > 4 * one, middle, low + 0.5 * (high - low))
-        return xp.where((low < 0) & (high > 0), 0, middle)
-
-    far = free & wider(row.least, row.top, most)
-
-    def going(low: Any, high: Any, middle: Any) -> Any:
-        inside = (low < middle) & (middle < high)
-        return (far & inside & wider(low, high, _NARROW)).any()
-
-    def step(low: Any, high: Any, middle: Any) -> Any:
-        enough = k.without(count(middle)) <= 0
-        low, high = xp.where(enough, middle, low), xp.where(enough, high, middle)
-        return low, high, between(low, high)
-
-    top = row.top + 0 * row.least
-    low, high, _ = loop(going, step, (row.least, xp.full_like(top, math.inf), top))
-    high = xp.minimum(high, row.top)
-    return Moments(
-        xp.where(far, high, row.top),
-        xp.where(far, low, row.least),
-        xp.where(far, low, row.mean),
-        xp.where(far, 0, row.deviation),
-        far,
-    )
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
@@ -213,10 +152,6 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     last = xp.where(rest <= 1, last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
-    if row.far is not None:
-        room = float(xp.finfo(slack.dtype).max) ** 0.5
-        low = xp.where(row.far, -room, low)
-        high = xp.where(row.far, xp.clip(above, None, _NARROW) + room, high)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
     return follow(State(a, Search(t, low, high, far, far), t != t), tau)
