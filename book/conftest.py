@@ -20,7 +20,8 @@ FRAMEWORKS = ("training", "recipes")  # their drawings are made by `make refresh
 
 def draw() -> Any:
     """The module of ``tools``, which not every environment can import."""
-    sys.path[:0] = [str(BOOK.parent / "tools")]
+    if (tools := str(BOOK.parent / "tools")) not in sys.path:
+        sys.path.append(tools)
     import draw
 
     return draw

@@ -85,7 +85,10 @@ def keep(path: Path, figures: dict[str, str]) -> None:
     mark = drawn.mark(ROOT, path)
     for name, svg in figures.items():
         text = mark + drawn.in_page(svg, name, COLOURS.values())
-        (folder / f"{name}.svg").write_text(text, encoding="utf8")
+        # Whole or not at all, also where the run is stopped.
+        part = folder / f"{name}.part"
+        part.write_text(text, encoding="utf8")
+        part.replace(folder / f"{name}.svg")
 
 
 def draw_whole(path: Path) -> dict[str, str]:

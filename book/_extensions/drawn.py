@@ -84,6 +84,8 @@ def current(root: Path, folder: Path) -> dict[str, Path]:
     found, known = {}, {}
     for path in sorted(folder.glob("*.svg")):
         line = marked(path) or ""
+        if not line.startswith("<!-- "):  # of another time: nothing says of what
+            continue
         source = root / line.split()[1]
         if source not in known:
             known[source] = mark(root, source) if source.exists() else None

@@ -254,6 +254,12 @@ def test_nbval_keeps_the_figures_of_a_run(tmp_path: Path) -> None:
     assert drawing.startswith("<svg viewBox=")
 
 
+@pytest.mark.parametrize("text", ["", '<svg viewBox="0 0 1 1">\n</svg>\n'])
+def test_a_drawing_that_names_no_source_is_left(tmp_path: Path, text: str) -> None:
+    (tmp_path / "fig-a.svg").write_text(text)
+    assert drawn.current(ROOT, tmp_path) == {}
+
+
 def test_what_trains_keeps_its_drawings() -> None:
     folder = ROOT / drawn.TRAINING / "drawn"
     wanted = {
