@@ -18,7 +18,7 @@ FILES = {
         "_kernels/torch",
     ],
     "triton": ["_kernels/curves", "_kernels/select"],
-    "jax": ["jax", "_frameworks/jax"],
+    "jax": ["jax", "_frameworks/jax", "_frameworks/jax_rules"],
     "dask": ["dask"],
 }
 collect_ignore = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,15 @@ class Curve:
     needs_sum: bool = False
     noise: tuple[float, float] | None = None
     bend: float = math.inf
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are of one class and have equal attributes."""
+        if self is other or type(self) is not type(other):
+            return self is other
+        return _state(self) == _state(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _state(self)))
 
     def value(self, t: ArrayLike) -> Array:
         """f(t)."""
@@ -289,6 +299,21 @@ def shares(p: Any) -> tuple[Any, Any]:
         bad = np.asarray(p)[~((p >= 0) & (p <= 1))]
         raise ValueError(f"p must lie in [0, 1], got {bad[0]}")
     return xp, p
+
+
+def _state(value: Any) -> Any:
+    """The attributes of an object, or an attribute, as what can be hashed."""
+    if isinstance(value, Curve):
+        return tuple((name, _state(v)) for name, v in sorted(vars(value).items()))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if isinstance(value, list | tuple):
+        return tuple(map(_state, value))
+    if isinstance(value, dict):
+        return tuple((repr(key), _state(v)) for key, v in value.items())
+    # An array of another library compares entry by entry.
+    plain = isinstance(value, Hashable) and not getattr(value, "shape", ())
+    return value if plain else id(value)
 
 
 def log(xp: Any, p: Any) -> Any:

@@ -60,6 +60,17 @@ def clip(xp: Any, x: Any, least: Any, most: Any) -> Any:
     return x if most is None else np.minimum(x, most)
 
 
+def hypot(a: Any, b: Any) -> Any:
+    """hypot from a few simple operations; at most one argument may be infinite.
+
+    For JAX, where it takes a third of jnp.hypot's, and for formats without a hypot.
+    """
+    xp, a, b = namespace(a), abs(a), abs(b)
+    most = xp.maximum(a, b)
+    ratio = xp.minimum(a, b) / xp.where(most > 0, most, 1)
+    return most * xp.sqrt(1 + ratio * ratio)
+
+
 def tally(true: Any, like: Any) -> Any:
     """How many of each row are true, exactly.
 

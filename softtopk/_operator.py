@@ -13,10 +13,11 @@ chapter *selection/derivatives*.
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -26,6 +27,14 @@ from ._rows import Array, Rows, as_real, divide, row_dot
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
+
+
+def quiet() -> np.errstate:
+    """The state in which an operator calculates: underflow and overflow are foreseen.
+
+    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.
+    """
+    return np.errstate(all="ignore")
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,21 @@ class Linearization:
     reduces: bool = False
     dk: Any = None
     by_cost: Linearization | None = None
+    call: tuple[Any, ...] = field(default=(), repr=False, compare=False)
+
+    def __reduce__(self) -> Any:
+        """How it is pickled: by the call of `linearize` that it is the result of."""
+        return (_again, self.call) if self.call else super().__reduce__()
+
+    def kept(self, call: tuple[Any, ...]) -> Linearization:
+        """The same, with results of its own: the maps do not see what is written there.
+
+        `call` is the operator and its arguments, and whether this is `by_cost` of it.
+        """
+        value = np.array(self.value)[()]
+        dk = None if self.dk is None else np.array(self.dk)[()]
+        by_cost = None if self.by_cost is None else self.by_cost.kept((*call[:3], True))
+        return replace(self, value=value, dk=dk, by_cost=by_cost, call=call)
 
     @classmethod
     def symmetric(
@@ -140,7 +164,8 @@ class Linearization:
         array
             Of the shape of `value`.
         """
-        out = self.push(self.rows.gather(tangent, "tangent"))
+        with quiet():
+            out = self.push(self.rows.gather(tangent, "tangent"))
         return self.rows.reduce(out) if self.reduces else self.rows.expand(out)
 
     def vjp(self, cotangent: ArrayLike) -> Array:
@@ -157,8 +182,9 @@ class Linearization:
             Of the shape of the scores.
         """
         gather = self.rows.gather_reduced if self.reduces else self.rows.gather
-        out = self.rows.expand(self.pull(gather(cotangent, "cotangent")))
-        return _sum_to(out, self.rows.input_shape)
+        with quiet():
+            out = self.rows.expand(self.pull(gather(cotangent, "cotangent")))
+            return _sum_to(out, self.rows.input_shape)
 
     def jacobian(self) -> Array:
         """The dense Jacobian of every row, n products with unit vectors.
@@ -177,7 +203,8 @@ class Linearization:
         for j in range(n):
             unit = np.zeros_like(self.rows.x)
             unit[:, j] = 1
-            columns.append(self.push(unit))
+            with quiet():
+                columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
         if self.rows.empty is not None:
             dense[self.rows.empty] = 0
@@ -197,18 +224,21 @@ class _Total(Linearization):
 
     def jvp(self, tangent: ArrayLike) -> Any:
         """The change of the number."""
-        return self.weight * super().jvp(tangent).sum()
+        with quiet():
+            return self.weight * super().jvp(tangent).sum()
 
     def vjp(self, cotangent: ArrayLike) -> Array:
         """The gradient by the scores of the number times a cotangent."""
         g = as_real(cotangent, "cotangent")
         if g.ndim:
             raise ValueError(f"cotangent must be a number, got shape {g.shape}")
-        return super().vjp(self.weight * g)
+        with quiet():
+            return super().vjp(self.weight * g)
 
     def jacobian(self) -> Array:
         """The derivatives by the scores of every row, ``(..., n)``."""
-        return self.weight * super().jacobian()
+        with quiet():
+            return self.weight * super().jacobian()
 
 
 Derivative = Callable[[], Linearization]
@@ -225,7 +255,8 @@ def operator(
 
     @functools.wraps(body)
     def public(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-        return body(*args, **kwargs)[0]
+        with quiet():
+            return body(*args, **kwargs)[0]
 
     value = get_args(get_type_hints(body)["return"])[0]
     signature = inspect.signature(body).replace(return_annotation=value)
@@ -283,8 +314,36 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         raise TypeError(
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
-    _, derivative = body(*args, **kwargs)
-    return derivative()
+    # What is written into the arguments later does not move the point.
+    args = tuple(map(_own, args))
+    kwargs = {key: _own(value) for key, value in kwargs.items()}
+    call = operator, *_fixed(args, kwargs), False
+    with quiet():
+        _, derivative = body(*args, **kwargs)
+        return derivative().kept(call)
+
+
+def _own(argument: Any) -> Any:
+    """A copy of an array; anything else as it is."""
+    return argument.copy() if type(argument) is np.ndarray else argument
+
+
+def _fixed(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments whose lists and generators of random numbers are copies too."""
+
+    def fixed(value: Any) -> Any:
+        changes = isinstance(value, list | np.random.Generator | np.random.RandomState)
+        return copy.deepcopy(value) if changes else value
+
+    return tuple(map(fixed, args)), {key: fixed(v) for key, v in kwargs.items()}
+
+
+def _again(
+    operator: Callable[..., Any], args: Any, kwargs: Any, by_cost: bool
+) -> Linearization | None:
+    """The result of a call of `linearize`, or its derivative by the costs."""
+    found = linearize(operator, *args, **kwargs)
+    return found.by_cost if by_cost else found
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:

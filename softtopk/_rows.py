@@ -63,6 +63,9 @@ class Rows(NamedTuple):
         The rows that had no finite entry, where the caller asks for zeros there: here
         their scores are 0 and their budgets 1, which every operator takes, and `expand`
         makes their results 0.
+    key : (R, n) array of int, optional
+        The scores themselves, where they are integers that floats do not all hold and
+        only their order counts; the least integer where `where` leaves an entry out.
     """
 
     x: Array
@@ -73,6 +76,7 @@ class Rows(NamedTuple):
     axes: tuple[int, ...]
     input_shape: tuple[int, ...]
     empty: Array | None = None
+    key: Array | None = None
 
     def expand(self, rows: Array) -> Array:
         """Put ``(R, n)`` rows into the shape of the scores; a scalar for a scalar."""
@@ -121,16 +125,21 @@ class Rows(NamedTuple):
         if batch == self.batch:
             return self, column
         n = self.x.shape[1]
-        x = np.broadcast_to(self.x.reshape(*self.batch, n), (*batch, n))
+
+        def repeated(rows: Array) -> Array:
+            full = np.broadcast_to(rows.reshape(*self.batch, n), (*batch, n))
+            return _read_only(full.reshape(-1, n))
+
         finite = np.broadcast_to(self.finite.reshape(self.batch), batch).reshape(-1)
         sizes = [self.shape[axis] for axis in self.axes]
         empty = self.empty
         if empty is not None:
             empty = np.broadcast_to(empty.reshape(self.batch), batch).reshape(-1)
         rows = self._replace(
-            x=_read_only(x.reshape(-1, n)),
+            x=repeated(self.x),
             finite=finite,
             empty=empty,
+            key=None if self.key is None else repeated(self.key),
             shape=with_axes(batch, self.axes, sizes),
             batch=batch,
         )
@@ -174,12 +183,28 @@ def as_real(array: ArrayLike, name: str) -> Array:
     TypeError
         If the values are not real numbers of at most 64 bits.
     """
+    return _as_float(_as_array(array, name), name)
+
+
+def _as_array(array: ArrayLike, name: str) -> Array:
+    """The values, unless a mask would be lost."""
     values = np.asarray(array)
-    if values is not array and hasattr(array, "mask") and hasattr(array, "filled"):
+    if values is not array:
+        check_unmasked(array, name, ", and what takes part by `where`")
+    return values
+
+
+def check_unmasked(values: Any, name: str, more: str = "") -> None:
+    """An error for a masked array, of NumPy or of another library."""
+    if hasattr(values, "mask") and hasattr(values, "filled"):
         raise TypeError(
             f"{name} must not be a masked array, whose mask would be lost: give its "
-            "data, and what takes part by `where`"
+            f"data{more}"
         )
+
+
+def _as_float(values: Array, name: str) -> Array:
+    """`as_real` of an array of NumPy."""
     if values.dtype == np.float64 or values.dtype == np.float32:
         return values
     if values.dtype.kind == "f" and values.dtype.itemsize <= 4:
@@ -200,6 +225,7 @@ def as_rows(
     integer_k: bool = False,
     name: str = "x",
     empty: str = "raise",
+    order: bool = False,
 ) -> Rows:
     """Check scores, budget, axis and mask, and lay the scores out as rows.
 
@@ -222,6 +248,10 @@ def as_rows(
     empty : "raise" or "zeros"
         Whether a row without a finite entry is an error unless its budget is 0, or has
         the result 0 whatever its budget.
+    order : bool
+        Whether only the order of the scores counts.  Integers that floats do not hold
+        are then kept as `Rows.key`; otherwise they are an error if the conversion
+        changes the gaps between them.
 
     Raises
     ------
@@ -232,7 +262,10 @@ def as_rows(
         out of range, or shapes do not broadcast.  The message names the argument.
     """
     zeros = check_empty(empty)
-    scores = as_real(x, name)
+    values = _as_array(x, name)
+    scores = _as_float(values, name)
+    wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8
+    key = values if wide and is_large(scores) else None
     shape = scores.shape
     axes = check_axis(axis, scores.ndim, name)
     batch, n = without(shape, axes), math.prod([shape[axis] for axis in axes])
@@ -242,18 +275,27 @@ def as_rows(
         )
     if where is not None:
         mask = np.asarray(where)
+        if mask is not where:
+            check_unmasked(where, "where")
         if mask.dtype != np.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         mask = _broadcast(mask, shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
+        if key is not None:
+            key = np.where(mask, key, np.iinfo(key.dtype).min)
     flat = _read_only(_axes_last(scores, axes).reshape(math.prod(batch), n))
     count = count_finite(flat, name)
+    if key is not None:
+        key = _axes_last(key, axes).reshape(flat.shape)
+        if not order:
+            check_gaps(key, flat, name)
+            key = None
     nothing = None
     if zeros and not count.all():
         nothing = count == 0
         flat = _read_only(np.where(nothing[:, None], flat.dtype.type(0), flat))
         count = np.where(nothing, n, count)
-    rows = Rows(flat, _NONE, count, shape, batch, axes, shape, nothing)
+    rows = Rows(flat, _NONE, count, shape, batch, axes, shape, nothing, key)
     if k is NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
@@ -263,6 +305,36 @@ def as_rows(
         check_whole(budget)
     check_budget(budget, rows.finite, name)
     return Rows(rows.x, budget, *rows[2:])
+
+
+def is_large(scores: Array) -> bool:
+    """Whether a score above -inf is as large as integers that its type may not hold."""
+    flat, most = scores.reshape(-1), 2 / np.finfo(scores.dtype).eps
+    if flat.dot(flat) <= most * most:  # one sum, and quicker than any bound
+        return False
+    size = np.abs(flat)
+    return bool((size[size < np.inf] >= most).any())
+
+
+def check_gaps(values: Array, scores: Array, name: str) -> None:
+    """An error if integers, converted to these scores, have moved among each other.
+
+    The gap between one integer of a row and the next is what decides the result of a
+    soft operator.  It may change by a part in 1000.  Entries of -inf take no part.
+    """
+    on = scores > -np.inf
+    least = np.where(on, values, np.iinfo(values.dtype).max).min(axis=-1, keepdims=True)
+    given = np.sort(np.where(on, values, least), axis=-1)
+    # Modulo 2^64, where the differences of ascending integers of 64 bits are exact.
+    gaps = np.diff(given.astype(np.uint64), axis=-1).astype(np.float64)
+    found = np.diff(given.astype(scores.dtype).astype(np.float64), axis=-1)
+    lost = abs(found - gaps) > gaps / 1000
+    if lost.any():
+        pair = [given[..., i:][..., : gaps.shape[-1]][lost][0] for i in (0, 1)]
+        raise ValueError(
+            f"{name} must hold integers whose differences {scores.dtype} holds, "
+            f"got {pair[0]} and {pair[1]}: subtract what all of them have in common"
+        )
 
 
 def finite_rows(
@@ -333,8 +405,8 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         upper = out[..., n - K].copy()[()]
     if first < K:
         return upper, upper
-    if not both:  # upper may be infinite
-        return upper, np.full_like(upper, -np.inf)[()]
+    if not both:  # upper may be infinite, and is an integer where the scores are
+        return upper, np.full_like(upper, -np.inf, float)[()]
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
@@ -401,7 +473,7 @@ def real_number(
         If it is not; the message names the argument and what is allowed.
     """
     # The usual case does without NumPy, so that a compiler can trace it.
-    given = value if type(value) in (int, float) else np.asarray(value)
+    given = value if type(value) in (int, float) else _given(value, name)
     if type(given) is int and abs(given) > 2**1000:  # float() would overflow
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
@@ -422,13 +494,27 @@ def real_numbers(values: ArrayLike, name: str) -> Array:
     TypeError
         If they are not real.
     """
-    given = np.asarray(values)
+    given = _given(values, name)
     if given.dtype.kind not in "iuf":
         raise TypeError(
             f"{name} must be a real number or an array of them, "
             f"got {reprlib.repr(values)}"
         )
     return given.astype(np.float64)
+
+
+def _given(values: Any, name: str) -> Array:
+    """The values as NumPy has them, unless a mask or a derivative would be lost."""
+    try:
+        given = np.asarray(values)
+    except RuntimeError:  # a list of tensors with gradients
+        raise TypeError(
+            f"{name} must be a real number or one array of them, "
+            f"got {reprlib.repr(values)}"
+        ) from None
+    if given is not values:
+        check_unmasked(values, name)
+    return given
 
 
 def check_temperature(temperature: float) -> float:

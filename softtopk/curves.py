@@ -50,7 +50,22 @@ __all__ = [
 ]
 
 
-class _Exp(Curve):
+class _Named(Curve):
+    """A curve of which there is one, that of `NAMED`: a copy of it is the same object.
+
+    The quicker searches and the kernels know it by its identity.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return resolve, (self.name,)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+class _Exp(_Named):
     name = "exp"
     support = kept("support", (-math.inf, 0.0))
     noise = kept("noise", (1.0, 1.0))
@@ -98,7 +113,7 @@ class _Exp(Curve):
         return -namespace(W).log1p(-excess / W)
 
 
-class _TwoSided(Curve):
+class _TwoSided(_Named):
     """A curve with f(-t) = 1 - f(t) that is rational in e^t."""
 
     bend = kept("bend", 1.0)
@@ -203,7 +218,7 @@ class _Sigmoid(_TwoSided):
         return yes + no
 
 
-class _Clip(Curve):
+class _Clip(_Named):
     name = "clip"
     support = kept("support", (0.0, 1.0))
     noise = kept("noise", (-0.5, 1 / math.sqrt(12)))
@@ -246,7 +261,7 @@ class _Clip(Curve):
         return (q - p) * (0.5 * (q - p) + (t - q))
 
 
-class _Triangular(Curve):
+class _Triangular(_Named):
     name = "triangular"
     support = kept("support", (-1.0, 1.0))
     noise = kept("noise", (0.0, 1 / math.sqrt(6)))

@@ -27,9 +27,16 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows import Array, Budget, check_temperature
+from ._rows import (
+    Array,
+    Budget,
+    check_axis,
+    check_budget,
+    check_temperature,
+    real_numbers,
+)
 from ._solve import root
-from ._solve.start import Moments, begin
+from ._solve.start import Moments, begin, narrowed
 from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]
@@ -102,7 +109,8 @@ def soft_topk(
         for place, u in _parts(rows, anchor, offset, tau):
             inner = np.where(np.isfinite(u), u, 0)
             ends = (u == math.inf) & (rows[place] > -math.inf)
-            out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
+            with np.errstate(all="ignore"):  # as the caller's state is not the task's
+                out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
         return out.reshape(x.shape)
 
     p = da.map_blocks(shares, rows, dtype=kind, meta=np.empty((0,) * rows.ndim, kind))
@@ -154,32 +162,67 @@ def _check_cost(cost: None) -> None:
 def _rows(x: Any, axis: int, where: Any) -> Any:
     """The scores with the operator's axis last; no chunk is cut or joined."""
     x = da.asarray(x)
-    if x.dtype.kind not in "biuf":
-        raise TypeError(f"x must hold real numbers, got dtype {x.dtype}")
-    if x.ndim == 0 or x.shape[axis] == 0:
+    if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+        raise TypeError(
+            f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
+        )
+    _check_unmasked(x, "x", ": give its data, and what takes part by `where`")
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise TypeError(f"axis must be one integer on Dask arrays, got {axis!r}")
+    if x.ndim == 0:
+        raise ValueError("x must have at least one axis on Dask arrays, got a scalar")
+    (axis,) = check_axis(axis, x.ndim, "x")
+    if x.shape[axis] == 0:
         raise ValueError(
-            f"x must have at least one entry along its axis, got {x.shape}"
+            f"x must have at least one entry along axis {axis}, got shape {x.shape}"
         )
     if where is not None:
+        where = da.asarray(where)
+        _check_unmasked(where, "where", "")
+        if where.dtype != np.bool_:
+            raise TypeError(f"where must be boolean, got dtype {where.dtype}")
+        try:
+            where = da.broadcast_to(where, x.shape)
+        except ValueError:
+            raise ValueError(
+                f"where must broadcast to shape {x.shape}, got shape {where.shape}"
+            ) from None
         x = da.where(
             where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf
         )
     return da.moveaxis(x, axis, -1)
 
 
+def _check_unmasked(x: Any, name: str, words: str) -> None:
+    """An error for an array that is masked; its chunks are then, too."""
+    if isinstance(getattr(x, "_meta", None), np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must not be a masked array, whose mask would be lost{words}"
+        )
+
+
+def _budgets(k: ArrayLike, batch: tuple[int, ...]) -> Array:
+    """One budget for each row."""
+    if hasattr(k, "dask"):
+        k = np.asarray(k)  # a number a row, which is computed
+    given = real_numbers(k, "k")
+    try:
+        full = np.broadcast_to(given, batch)
+    except ValueError:
+        raise ValueError(
+            f"k must broadcast to x without its axis, shape {batch}, "
+            f"got shape {given.shape}"
+        ) from None
+    return full
+
+
 def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
     batch = x.shape[:-1]
-    given = np.asarray(k)
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"k must be a real number or an array of them, got {k!r}")
-    given = np.broadcast_to(given.astype(np.float64), batch)
+    given = _budgets(k, batch)
     n, moments = _moments(x)
     if not np.all((given >= 0) & (given <= n)):
-        bad = given[~((given >= 0) & (given <= n))][0]
-        raise ValueError(
-            f"k must lie in [0, m], m the finite entries of x in the row, got {bad}"
-        )
+        check_budget(given.reshape(-1), n.reshape(-1), "x")
     inner = (given > 0) & (given < n)
     whole = np.floor(given)
     budget = Budget(
@@ -188,6 +231,13 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
         np.where(inner, n, 2),
     )
     with np.errstate(all="ignore"):
+        moments = narrowed(
+            lambda middle: _split(x, middle, np.zeros(batch), 1.0, 0.0),
+            budget,
+            tau,
+            moments,
+            inner,
+        )
         start, far = begin(curve, budget, tau, moments), abs(curve.inverse(budget.mean))
     at = start._replace(done=start.done | ~inner)
     for count in range(root.LIMIT):
@@ -206,17 +256,23 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
             )
     a, t = at.anchor, at.search.t
     if math.isfinite(curve.support[0]) and math.isfinite(curve.support[1]):
-        row = _gathered(x, _gap, a, t, curve, tau)
-        m, least, most = row[..., 0].sum(-1), row[..., 1].min(-1), row[..., 2].max(-1)
+        gap = _split(x, a, t, tau, curve.centre)
         with np.errstate(all="ignore"):
-            a, t = root.settled(curve, budget, tau, a, t, (m, least, most))
+            a, t = root.settled(curve, budget, tau, a, t, gap)
     outer = np.where(given > 0, -math.inf, math.inf)
     return np.where(inner, a, 0), np.where(inner, t, outer)
 
 
+def _split(x: Any, a: Array, t: Array, tau: float, centre: float) -> tuple[Array, ...]:
+    """`root.gap_of` for the scores at distances above a number from a + tau t."""
+    row = _gathered(x, _gap, a, t, tau, centre)
+    return row[..., 0].sum(-1), row[..., 1].min(-1), row[..., 2].max(-1)
+
+
 def _moments(x: Any) -> tuple[Array, Moments]:
     """Finite entries of each row, and their moments, from those of the chunks."""
-    row = _merged(_gathered(x, _chunk_moments))
+    with np.errstate(all="ignore"):  # squares of huge scores, which `narrowed` mends
+        row = _merged(_gathered(x, _chunk_moments))
     n, bad, top, least, mean, square = np.moveaxis(row, -1, 0)
     if bad.any():
         raise ValueError("x must be finite or -inf wherever it takes part")
@@ -266,11 +322,11 @@ def _sums(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
     return total
 
 
-def _gap(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
+def _gap(x: Array, a: Array, t: Array, tau: float, centre: float) -> Array:
     """(R, n) to (R, 3): how many scores are above, the least of them, the next."""
     m, least, most = np.zeros(len(x)), *np.full((2, len(x)), [[math.inf], [-math.inf]])
     for place, u in _parts(x, a, t, tau):
-        above, rows = u > curve.centre, place[0]
+        above, rows = u > centre, place[0]
         m[rows] += above.sum(axis=-1)
         high = np.where(above, x[place], math.inf).min(axis=-1)
         low = np.where(above, -math.inf, x[place]).max(axis=-1)

@@ -34,6 +34,7 @@ from ._rows import (
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
 
+@np.errstate(all="ignore")
 def top_k(
     x: ArrayLike,
     k: ArrayLike,
@@ -113,10 +114,10 @@ def top_k(
             return found
         costs.check_per(per)
     whole = not share_ties
-    rows = as_rows(x, k, axis=axis, where=where, empty=empty, integer_k=whole)
-    pivot = _pivot(rows)
-    above = rows.x > pivot
-    tied = rows.x == pivot
+    rows = as_rows(
+        x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True
+    )
+    above, tied, _ = _compared(rows)
     left = rows.k - above.sum(axis=-1)
     if not share_ties:
         tied &= np.cumsum(tied, axis=-1) <= left[:, None]
@@ -184,12 +185,16 @@ def top_k_indices(
     [[0.9077, 0.9077], [0.9254, 0.4538]]
     """
     k = check_count(k)
-    rows = as_rows(x, k, axis=axis, where=where)
-    index = np.argsort(-rows.x, axis=-1, kind="stable")[:, :k]
+    rows = as_rows(x, k, axis=axis, where=where, order=True)
+    if rows.key is None:
+        index = np.argsort(-rows.x, axis=-1, kind="stable")[:, :k]
+    else:  # ~ turns the order of integers round without an overflow
+        index = np.lexsort((~rows.key, rows.x == -np.inf), axis=-1)[:, :k]
     index = index.reshape(*rows.batch, k)
     return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
+@np.errstate(all="ignore")
 def top_k_sum(
     x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Any:
@@ -227,16 +232,25 @@ def top_k_sum(
     >>> float(stk.top_k_sum([5.0, 1.0, 3.0, 4.0], 2.5))
     10.5
     """
-    rows = as_rows(x, k, axis=axis, where=where)
-    pivot = _pivot(rows)
-    above = rows.x > pivot
+    rows = as_rows(x, k, axis=axis, where=where, order=True)
+    above, _, pivot = _compared(rows)
     finite = np.where(rows.k[:, None] > 0, pivot, 0)
     left = rows.k - above.sum(axis=-1)
     sums = np.where(above, rows.x, 0).sum(axis=-1) + left * finite[:, 0]
     return rows.reduce(sums.astype(rows.x.dtype))
 
 
-def _pivot(rows: Rows) -> Array:
-    """The ceil(k)-th largest score of each row, as a column; +inf where k = 0."""
-    pivot = np.where(rows.k > 0, kth_largest(rows.x, rows.k), np.inf)
-    return pivot.astype(rows.x.dtype)[:, None]
+def _compared(rows: Rows) -> tuple[Array, Array, Array]:
+    """Which scores are above the ceil(k)-th largest of their row, and which equal it.
+
+    The third result is that score, as a column.  Where k = 0, no score is above it and
+    none equals it.
+    """
+    some, key = rows.k > 0, rows.x if rows.key is None else rows.key
+    pivot = kth_largest(key, rows.k)
+    if rows.key is None:
+        pivot = np.where(some, pivot, np.inf).astype(key.dtype)[:, None]
+        return key > pivot, key == pivot, pivot
+    pivot = pivot[:, None]
+    tied = (key == pivot) & some[:, None] & (rows.x > -np.inf)
+    return (key > pivot) & some[:, None], tied, pivot.astype(rows.x.dtype)

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from ._frameworks import sorting as shared
 from ._frameworks.numpy import Call
-from ._operator import Differentiable, Linearization, operator
+from ._operator import Differentiable, Linearization, operator, quiet
 from ._rows import Array, Axis, as_real
 from .curves import Curve
 
@@ -177,6 +177,8 @@ def soft_sort(
     near = np.where(ordered > -np.inf, ordered, 0)
     # Halves, whose difference is always finite; from the score that the limit has.
     away = half[:, None] - near[:, :, None] / 2
+    if np.abs(half).max(initial=0) > float(np.finfo(half.dtype).max) ** 0.5:
+        P = shared.certain(call, P, away)
     value = call.given.expand(ordered + 2 * np.vecdot(P, away))
 
     def derivative() -> Linearization:
@@ -257,7 +259,9 @@ class _OfMatrix(Linearization):
     """The derivative of an operator with a matrix ``(K, n)`` for each row."""
 
     def jvp(self, tangent: ArrayLike) -> Any:
-        return self.push(self.rows.gather(tangent, "tangent")).reshape(self.value.shape)
+        with quiet():
+            out = self.push(self.rows.gather(tangent, "tangent"))
+        return out.reshape(self.value.shape)
 
     def vjp(self, cotangent: ArrayLike) -> Array:
         g = as_real(cotangent, "cotangent").astype(self.value.dtype, copy=False)
@@ -269,7 +273,8 @@ class _OfMatrix(Linearization):
                 f"got shape {g.shape}"
             ) from None
         shape = (len(self.rows.x), *self.value.shape[-2:])
-        return self.rows.expand(self.pull(g.reshape(shape)))
+        with quiet():
+            return self.rows.expand(self.pull(g.reshape(shape)))
 
 
 def _jacobians(call: Call) -> Callable[[Array], Array]:

@@ -202,6 +202,7 @@ def log_partition(
     return value, lambda: Linearization.gradient(value, rows, p)
 
 
+@np.errstate(all="ignore")
 def pair_marginals(
     x: ArrayLike,
     k: ArrayLike,

@@ -38,6 +38,7 @@ from ._frameworks.torch_modules import (
     Threshold,
     TopKST,
 )
+from ._frameworks.torch_modules import without_script as _without_script
 from ._frameworks.words import one_of as _one_of
 from .curves import Curve
 
@@ -1345,3 +1346,6 @@ def top_k_sum(
         _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
     )
     return found
+
+
+_without_script(globals()[name] for name in __all__)

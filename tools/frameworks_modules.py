@@ -78,6 +78,7 @@ from ._frameworks.torch_modules import (
     Threshold,
     TopKST,
 )
+from ._frameworks.torch_modules import without_script as _without_script
 from ._frameworks.words import one_of as _one_of
 from .curves import Curve
 """,
@@ -115,6 +116,10 @@ TYPES = {
     "check": "bool | None",
     "places": "int | None",
     "rounds": "int",
+}
+TAILS = {
+    "torch": ["\n\n_without_script(globals()[name] for name in __all__)\n"],
+    "jax": [],
 }
 PLAIN = ("int", "str", "int | None")
 """Types that an argument has in a body and in every library."""
@@ -189,6 +194,7 @@ def module(library: str) -> str:
             '"""A number, or one a row."""\n',
             "Axis: TypeAlias = int | tuple[int, ...] | None\n\n",
             "\n\n".join(function(library, *part) for part in parts),
+            *TAILS[library],
         ]
     )
     for command in (["check", "--select", "I", "--fix-only", "-q"], ["format", "-q"]):

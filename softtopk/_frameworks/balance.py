@@ -27,13 +27,13 @@ from .._namespace import loop, namespace
 from .._rows import NO_BUDGET, Budget, real_number, real_numbers
 from .._solve import root
 from .._solve.additive import Additive
-from .._solve.balance import Problem, State, balanced_matrix, problem_of
+from .._solve.balance import Problem, State, balanced_matrix, bounded, problem_of
 from .._solve.start import moments
 from ..curves import Curve, resolve
 from . import selection
 from .contract import Adapter
 from .operators import checked
-from .rows import fit, word_for
+from .rows import fit, in_range, word_for
 
 __all__ = ["balanced_topk"]
 
@@ -119,7 +119,7 @@ def balanced_topk(
         second = _budgets(xp, columns, (*batch, n), "columns", x)
         if not hasattr(xp, "rows"):  # on NumPy the search compares the totals
             second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
-    turned = low < high
+    turned = bool(low < high)  # a size may be a symbol of torch.export
     sides, names = (first, second), ("k", "columns")
     if ascending == turned:
         sides, names = sides[::-1], names[::-1]
@@ -143,6 +143,7 @@ def _budgets(
 ) -> Any:
     """One budget for each row, or each column, of every matrix."""
     if xp.is_array(given):
+        xp.refuse(given, name)
         if not xp.is_real(given):
             real_numbers(xp.to_numpy(given), name)
         values = xp.astype(given, like.dtype)
@@ -189,7 +190,7 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
 
 def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
     """The problem of one matrix and its solution, by the search on NumPy."""
-    one = problem_of(x, k, c, call.names)
+    one = problem_of(bounded(x, tau), k, c, call.names)
     return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
 
 
@@ -296,9 +297,9 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
     fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
-    fits = fits & (tau > 0) & (tau < math.inf)
+    fits = fits & in_range(tau)
     tau = xp.where(fits, tau, 1)
-    x, k, c = _forced(x, k, c)
+    x, k, c = _forced(bounded(x, tau), k, c)
     free = xp.isfinite(x)
     counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
     span = -_least(xp.where(free, -x, math.inf)) - _least(xp.where(free, x, math.inf))
@@ -378,28 +379,39 @@ def push(
     curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of u."""
+    good, u = _good(u)
     W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
-    u, good = _finite(u), _good(u)
+    u = _finite(u)
     G = dS - u * _matrix(dtau)
     left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
     du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
-    return good * left / _matrix(tau), namespace(u).where(W > 0, du, 0)
+    xp = namespace(u)
+    dp, du = left / _matrix(tau), xp.where(W > 0, du, 0)
+    return (dp if good is None else xp.spoil(dp, good)), du
 
 
 def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
     """The gradients by S, k, columns and tau, from those by the shares and by u."""
+    good, u = _good(u)
+    gp = gp if good is None else namespace(u).spoil(gp, good)
     W = _slopes(curve, u)
-    g = _good(u) * (W * gp + namespace(u).where(W > 0, gu, 0))
+    g = W * gp + namespace(u).where(W > 0, gu, 0)
     left, gk, gc = Additive(W).rest(g)
     gS = left / _matrix(tau)
     gtau = -(gS * _finite(u)).sum((-2, -1))
     return gS, gk, gc, gtau if tau.ndim else gtau.sum()
 
 
-def _good(u: Any) -> Any:
-    """1, or NaN in a matrix that is NaN, so that its derivatives are NaN too."""
+def _good(u: Any) -> tuple[Any, Any]:
+    """1, or NaN in a matrix that is NaN, whose u is 0 in the second result.
+
+    On NumPy there is no such matrix.
+    """
     xp = namespace(u)
-    return xp.where(u == u, xp.ones_like(u), xp.detach(u))
+    if xp is np:
+        return None, u
+    good = u == u
+    return xp.where(good, xp.ones_like(u), xp.detach(u)), xp.where(good, u, 0)
 
 
 def _finite(u: Any) -> Any:

@@ -23,8 +23,18 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "how", "number", "over_entries", "over_points"),
-    *("partition", "priced", "rows", "simplex", "stored", "subset", "traced", "wide"),
+    *("after", "constant", "either", "how", "loss_type", "number", "over_entries"),
+    *(
+        "over_points",
+        "partition",
+        "priced",
+        "rows",
+        "simplex",
+        "stored",
+        "subset",
+        "traced",
+        "wide",
+    ),
     "words",
 )
 """Members that an adapter may leave out.
@@ -131,6 +141,15 @@ class Adapter(Protocol):
         A TypeError names complex scores.
         """
 
+    def integer_key(self, x: Any, dtype: Any) -> Any:
+        """Integers in the order of x, and the least that their type holds.
+
+        None for scores of a type whose numbers floats of this `dtype` all hold.
+        """
+
+    def refuse(self, x: Any, name: str) -> None:
+        """A TypeError for an array with which the operators cannot calculate."""
+
     def is_array(self, value: Any) -> bool:
         """Whether a value is an array of this library, traced or not."""
 
@@ -148,6 +167,16 @@ class Adapter(Protocol):
 
         `check` is the argument of the operator.  None leaves the choice to the adapter,
         and True raises an error for an array that is traced.
+        """
+
+    def hold(self, x: Any, fits: Any) -> Any:
+        """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+
+    def spoil(self, x: Any, factor: Any) -> Any:
+        """x times factors of 1 and NaN, which are constants; 0 stays 0.
+
+        Tangents and gradients are multiplied in the same way, so that those of 0 stay
+        0 in a row that is NaN.
         """
 
     def detach(self, x: Any) -> Any:
@@ -202,6 +231,9 @@ class Adapter(Protocol):
         Any other value is returned as it is.
         """
 
+    def loss_type(self, dtype: Any, like: Any) -> Any:
+        """The type in which the library returns a loss of scores of this type."""
+
     def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
         """The arguments `numbers` and `raw` of `as_rows` for the scores of `select`.
 
@@ -215,8 +247,8 @@ class Adapter(Protocol):
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
         """Rows whose values have been checked, in place of `operators.checked`.
 
-        `how` holds `axis`, `where`, `name`, `empty` and `integer_k` of the core's
-        `as_rows`.
+        `how` holds `axis`, `where`, `name`, `empty`, `integer_k` and `order` of the
+        core's `as_rows`.
         """
 
     def select(

@@ -23,11 +23,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import namespace
-from .._rows import check_temperature, count_finite, real_numbers
+from .._rows import count_finite, real_numbers
 from .._solve import costs, exact, root
 from ..curves import Curve
 from .contract import Adapter
-from .rows import Rows, as_rows, fit, flat, real_array
+from .rows import (
+    Rows,
+    as_rows,
+    check_temperatures,
+    fit,
+    flat,
+    in_range,
+    real_array,
+)
 
 
 class Call(NamedTuple):
@@ -93,7 +101,7 @@ def checked(
         found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
         return found
     given = temperature, axis, where
-    rows = as_rows(xp, x, k, *given, parts=split, empty=empty)
+    rows = as_rows(xp, x, k, *given, parts=split, empty=empty, check=look)
     x, given = rows.x, cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
@@ -151,12 +159,11 @@ def verify(xp: Adapter, rows: Rows, c: Any) -> None:
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
     if 0 in x.shape:
         return
-    fits = bool((x < math.inf).all()) and bool(((tau > 0) & (tau < math.inf)).all())
+    fits = bool((x < math.inf).all()) and bool(in_range(tau).all())
     if fits and bool(_fits(namespace(x), x > -math.inf, whole, part, c)[0].all()):
         return
     k = xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
-    for value in np.ravel(xp.to_numpy(tau)):
-        check_temperature(value)
+    check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
     n, eps = x.shape[-1], float(xp.finfo(x.dtype).eps)
     at = xp.to_numpy(x).reshape(-1, n), xp.to_numpy(c).reshape(-1, n)
     check(*at, np.ravel(k), eps, rows.name)
@@ -170,6 +177,13 @@ def check(x: Any, c: Any, k: Any, eps: float, name: str) -> Any:
     if bad.any():
         raise ValueError(
             "cost must be finite and above 0 wherever an entry takes part, "
+            f"got {float(c[bad][0])}"
+        )
+    tiny = float(np.finfo(c.dtype).tiny)
+    bad = on & ~((c >= tiny) & (c <= 1 / tiny))
+    if bad.any():
+        raise ValueError(
+            f"cost must lie in the range of {c.dtype} wherever an entry takes part, "
             f"got {float(c[bad][0])}"
         )
     sums = [math.fsum(row[used].tolist()) for row, used in zip(c, on, strict=True)]
@@ -189,7 +203,8 @@ def _fits(xp: Any, on: Any, whole: Any, part: Any, c: Any) -> tuple[Any, Any, An
     A caller who wants all entries passes the rounded sum of the costs as the budget, so
     a budget that exceeds the exact sum by no more than rounding is in range.
     """
-    priced = (c > 0) & (c < math.inf)
+    tiny = float(xp.finfo(c.dtype).tiny)
+    priced = (c >= tiny) & (c <= 1 / tiny)
     fits = xp.all(priced | ~on, axis=-1)
     c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
     parts = [xp.sum(v, axis=-1) for v in exact.summable(c)]
@@ -211,9 +226,10 @@ def solved(
     xp, on = namespace(x), x > -math.inf
     fits, c, left = _fits(xp, on, whole, part, c)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    fits = fits & (tau > 0) & (tau < math.inf)
+    warm = in_range(tau)
+    fits = fits & warm
     inner = fits & (whole + part > 0) & (left < 0)
-    scale = xp.where((tau > 0) & (tau < math.inf), tau, 1)
+    scale = xp.where(warm, tau, 1)
     safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
     row = costs.row(
         xp.where(on & inner[..., None], x, 0),
@@ -292,7 +308,8 @@ def push(
     call: Call, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
-    xp, found, tau = namespace(at[0]), slopes(call, at), at[4]
+    xp, (at, factor) = namespace(at[0]), _clean(at)
+    found, tau = slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
     if tau.ndim:
@@ -304,7 +321,27 @@ def push(
     spent = xp.sum(xp.where(on, found.p * dc, 0), axis=-1)
     mean, more = xp.sum(found.by_x * move, axis=-1), dk - spent
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
-    return dp, mean - more * found.inverse
+    dt = mean - more * found.inverse
+    if factor is None:
+        return dp, dt
+    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
+
+
+def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """A point in which rows out of range hold ordinary values, and their factors.
+
+    These are NaN for such rows, whose threshold is NaN, and 1 for the others.  On NumPy
+    there are no such rows.
+    """
+    x, c, a, t, tau = at
+    xp = namespace(x)
+    if xp is np:
+        return at, None
+    good = t == t
+    wide, factor = good[..., None], xp.where(good, xp.ones_like(t), math.nan)
+    x, c = xp.where(wide, x, 0), xp.where(wide, c, 1)
+    t, tau = xp.where(good, t, 0), xp.where(in_range(tau), tau, 1)
+    return (x, c, a, t, tau), factor
 
 
 def pull(
@@ -313,7 +350,11 @@ def pull(
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None, None
-    xp, found, tau, c = namespace(at[0]), slopes(call, at), at[4], at[1]
+    xp, (at, factor) = namespace(at[0]), _clean(at)
+    if factor is not None:
+        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
+        gt = gt if gt is None else xp.spoil(gt, factor)
+    found, tau, c = slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)

@@ -22,7 +22,7 @@ from typing import Any
 
 from .._rows import real_number
 from .contract import Adapter
-from .rows import Rows, fit, nan_unless, real_array
+from .rows import Rows, fit, real_array
 
 _NEAR = 0.25
 """Up to here h is its series, and so are its derivatives."""
@@ -44,7 +44,7 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
             real_number(bad, "alpha", least=1)
         return alpha - 1, rows
     fits = (alpha >= 1) & (alpha < math.inf) & xp.all(rows.x == rows.x, axis=-1)
-    return alpha - 1, rows._replace(x=nan_unless(xp, fits, rows.x))
+    return alpha - 1, rows.held(xp, fits)
 
 
 def shares(xp: Adapter, y: Any, b: Any) -> Any:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import curves as curves
-from .._namespace import register
+from .._namespace import hypot, register
 from . import balance as _balance
 from . import costs as _costs
-from . import selection, subset
+from . import jax_rules, selection, subset
 from .contract import Adapter
 from .rows import verify
 
@@ -86,13 +86,9 @@ class _Jax:
         x = x if least is None else jnp.maximum(x, least)
         return x if most is None else jnp.minimum(x, most)
 
-    @staticmethod
-    def hypot(a: Any, b: Any) -> Any:
-        """hypot in a third of jnp.hypot's operations, at most one argument infinite."""
-        a, b = abs(a), abs(b)
-        most = jnp.maximum(a, b)
-        ratio = jnp.minimum(a, b) / _Jax.where(most > 0, most, 1)
-        return most * jnp.sqrt(1 + ratio * ratio)
+    hold, spoil = staticmethod(jax_rules.hold), staticmethod(jax_rules.spoil)
+
+    hypot = staticmethod(hypot)
 
     @staticmethod
     def log1p(x: Any) -> Any:
@@ -145,11 +141,28 @@ class _Jax:
 
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
-        return jnp.asarray(value)
+        array = jnp.asarray(value)
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iu":
+            info = jnp.iinfo(array.dtype)  # int32, unless JAX holds 64 bits
+            if info.bits < 8 * value.itemsize and value.size:
+                for end in (value.min(), value.max()):
+                    if not info.min <= end <= info.max:
+                        raise OverflowError(f"{end} out of bounds for {array.dtype}")
+        return array
 
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
         return x if x.dtype == dtype else x.astype(dtype)
+
+    @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        if x.dtype.itemsize == 1 and jnp.issubdtype(x.dtype, jnp.floating):
+            raise TypeError(
+                f"{name} must hold integers or floats of at least 16 bits, got dtype "
+                f"{x.dtype}"
+            )
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            raise TypeError(f"{name} must hold real numbers, got keys of jax.random")
 
     @staticmethod
     def is_array(value: Any) -> Any:
@@ -179,6 +192,13 @@ class _Jax:
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
         return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype
+
+    @staticmethod
+    def integer_key(x: Any, dtype: Any) -> Any:
+        if not jnp.issubdtype(x.dtype, jnp.integer):
+            return None
+        info = jnp.iinfo(x.dtype)
+        return None if info.max <= 2 / jnp.finfo(dtype).eps else (x, info.min)
 
     @staticmethod
     def replicate(value: Any, like: Any, name: str = "") -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows import as_real, real_number, without
+from .._rows import as_real, check_unmasked, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
 from .entmax import entropy, orders
@@ -25,7 +25,7 @@ from .operators import (
     subset_sum,
     truncated_rows,
 )
-from .rows import Rows
+from .rows import LEAST, Rows
 from .simplex import logits
 
 __all__ = [
@@ -249,15 +249,19 @@ def potential(
     rows = checked(xp, x, k, temperature, axis, where, check)
     p, a, t, free, off, u = _solved(xp, curve, rows, check)
     tau, q = xp.detach(rows.tau), xp.detach(rows.whole + rows.part)
-    large = math.sqrt(xp.finfo(u.dtype).max)
+    large = 2.0**63
     near, x = abs(u) < large, xp.detach(rows.x)
     v = xp.where(near, u, 0)
     area = xp.sum(xp.where(near, curve.potential(v), 0), axis=-1)
     # For a large u the potential, the integral of f up to u, equals u after rounding.
-    # The sum of these u could overflow, so tau u = x - lambda is summed instead.
-    above = x - xp.detach(a)[..., None] - (tau * off)[..., None]
-    far = xp.sum(xp.where(u >= large, above, 0), axis=-1)
-    value = q * a + tau * (q * off + area) + far
+    # The sum of these u could overflow, so tau u = x - lambda is summed instead, and
+    # lambda is added as often as it is subtracted.
+    # If these are all that the budget selects, their sum is the result, however far
+    # away the threshold is.
+    over = u >= large
+    rest = q - xp.sum(over, axis=-1)
+    far = xp.sum(xp.where(over, x, 0), axis=-1)
+    value = rest * a + tau * (rest * off + area) + far
     plain = xp.looks(rows.x, check) and bool(free.all())
     whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
     if not plain:
@@ -360,9 +364,15 @@ def in_top_k_loss(
     tau, chosen = rows.tau, t > 0
     own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
     others = xp.where(chosen, -math.inf, rows.x - own[..., None])
-    all_fit = rows.whole > xp.sum(others > -math.inf, axis=-1)
+    # What is so far above the class is in every subset, and would hide the others.
+    sure = others > 2.0**63 * (tau[..., None] if tau.ndim else tau)
+    first = xp.sum(sure, axis=-1)
+    first = xp.where(first < rows.whole, first, 0)
+    others = xp.where(sure & (first > 0)[..., None], -math.inf, others)
+    size = rows.whole - first
+    all_fit = size > xp.sum(others > -math.inf, axis=-1)
     # The k-th largest of the others, smoothed, less the score of the class.
-    whole = xp.where(all_fit, 0, rows.whole), rows.whole - 1
+    whole = xp.where(all_fit, 0, size), size - 1
     sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
     (upper, p, entropy), (lower, q, rest) = sums
     c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
@@ -460,7 +470,8 @@ def stop_gradient_loss(
     p, _, _ = of_checked(xp, curve, at, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
-    height = xp.where(gradient != 0, scores - top, 0)
+    none = LEAST * float(xp.finfo(top.dtype).tiny)
+    height = xp.where(abs(xp.detach(gradient)) > none, scores - top, 0)
     value = xp.sum(xp.detach(gradient) * height, axis=-1)
     return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)}, end)
 
@@ -486,11 +497,15 @@ def _loss(
     xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
 ) -> Any:
     """The losses with the given slopes attached, reduced as `end` says; never -0."""
+    if hasattr(xp, "loss_type"):
+        rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
-        value = xp.where(keep, value, 0)
         by = {name: (v, _kept(xp, keep, slope)) for name, (v, slope) in by.items()}
     value = xp.attach(value, by)
+    value, rows = rows.spoil(xp, value), rows.spoilt()
+    if keep is not None:
+        value = xp.where(keep, value, 0)
     if end.reduction == "none":
         return rows.reduce(xp, value)
     if end.reduction == "sum":
@@ -591,6 +606,10 @@ def _target(
     ignores = ignore_index is not None
     if ignores and not isinstance(ignore_index, (int, np.integer)):
         raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
+    if xp.is_array(target):
+        xp.refuse(target, "target")
+    else:
+        check_unmasked(target, "target")
     looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
     if hasattr(xp, "replicate"):  # not on NumPy, which has one device
         target = xp.replicate(target, rows.x, "target")

@@ -112,6 +112,10 @@ class NumPy:
         return isinstance(value, np.ndarray)
 
     @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        core.check_unmasked(x, name)
+
+    @staticmethod
     def is_floating(x: Any) -> bool:
         return bool(x.dtype.kind == "f")
 
@@ -192,6 +196,11 @@ class Rows(NamedTuple):
         """The type of the results."""
         return self.given.x.dtype
 
+    @property
+    def key(self) -> Any:
+        """The scores as integers, where floats do not hold them and order counts."""
+        return self.given.key
+
     def flatten(self, xp: Any, array: Any, name: str) -> Array:
         """Rows of an array of the shape of the scores."""
         return self.given.flatten(array, name)
@@ -199,6 +208,14 @@ class Rows(NamedTuple):
     def column(self, xp: Any, values: Any) -> Array:
         """One number for each row."""
         return np.broadcast_to(values, self.given.batch).reshape(-1)
+
+    def spoil(self, xp: Any, values: Any) -> Any:
+        """The values: those of all rows have been checked."""
+        return values
+
+    def spoilt(self) -> Rows:
+        """The rows."""
+        return self
 
     def expand(self, xp: Any, p: Array) -> Array:
         """Rows in the shape of the scores."""
@@ -234,7 +251,8 @@ class Point(NamedTuple):
         u = distances(x, anchor[:, None].astype(x.dtype), self.tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
-        w[~np.isfinite(u)] = 0
+        # So far away a share is 0 or 1, and constant as at an infinite distance.
+        w[~(np.abs(u) < float(np.finfo(u.dtype).max) ** 0.5)] = 0
         W = w.sum(axis=-1)
         shares = w / np.where(W > 0, W, 1)[:, None]
         faint = W < np.sqrt(np.finfo(x.dtype).tiny)

@@ -10,7 +10,7 @@ from .._rows import NO_BUDGET, check_count, check_positive, check_ties
 from ..curves import Curve, resolve
 from . import costs, subset
 from .contract import Adapter
-from .rows import Rows, as_rows, nan_unless, scores, spoiled, verify
+from .rows import Rows, as_rows, scores, screened, verify
 from .selection import budget
 
 
@@ -160,7 +160,9 @@ def top_k_st(
     """
     x = scores(xp, x, "x")
     given = {"axis": axis, "where": where, "cost": cost, "per": per, "empty": empty}
-    p = soft_topk(xp, x, k, curve, temperature=temperature, check=check, **given)
+    # Only the order of integers counts here, and floats may not hold all of them.
+    soft = x if xp.is_floating(x) else xp.floating(x, "x")[0]
+    p = soft_topk(xp, soft, k, curve, temperature=temperature, check=check, **given)
     # `soft_topk` has checked the values, but not that k is a whole number.
     again = check if ties != "share" else False
     hard = _top_k(xp, xp.detach(x), k, ties, again, earlier=check, **given)
@@ -236,7 +238,7 @@ def _top_k(
         rows, c = costs.checked(xp, x, k, 1.0, axis, where, cost, check, empty)
         return rows.expand(xp, costs.hard(xp, rows, c, per, share_ties))
     given, whole = (1.0, axis, where, check), not share_ties
-    rows = checked(xp, x, k, *given, whole=whole, empty=empty)
+    rows = checked(xp, x, k, *given, whole=whole, empty=empty, order=True)
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 
@@ -283,12 +285,12 @@ def top_k_indices(
     JAX.
     """
     k = check_count(k)
-    rows = checked(xp, x, k, 1.0, axis, where, check)
+    rows = checked(xp, x, k, 1.0, axis, where, check, order=True)
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)
     fits = xp.all((x < math.inf) & (x == x), axis=-1)
     count = xp.where(fits, count, 0)[..., None]
-    index = xp.leading(x, min(k, n))
+    index = _leading(xp, x, rows.key, min(k, n))
     if k > n:  # more than any row has, which was not checked: fill up with n
         rest = xp.broadcast_to(xp.places(k - n, x), (*x.shape[:-1], k - n))
         index = xp.concat([index, rest], axis=-1)
@@ -317,10 +319,12 @@ def top_k_sum(
     array
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
-    rows = checked(xp, x, k, 1.0, axis, where, check)
+    rows = checked(xp, x, k, 1.0, axis, where, check, order=True)
     weight = hard(xp, rows, k, check)
-    x = nan_unless(xp, weight[..., 0] == weight[..., 0], rows.x)
-    used = xp.where(weight > 0, x, 0 * weight)
+    if not xp.looks(rows.x, check):
+        fits = weight[..., 0] == weight[..., 0]
+        rows, weight = rows.held(xp, fits), xp.where(fits[..., None], weight, 1)
+    used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
     )
@@ -414,7 +418,8 @@ def pair_marginals(
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
     law, given = _drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
-    return xp.astype(xp.program(subset.pairs, *given, law.a, law.t), rows.dtype)
+    found = xp.program(subset.pairs, *given, law.a, law.t)
+    return xp.astype(rows.spoil(xp, found), rows.dtype)
 
 
 def _selected(
@@ -444,7 +449,9 @@ def _selected(
     else:
         x = scores(xp, x, "x")
         how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
-        rows = as_rows(xp, x, k, temperature, axis, where, **how, empty=empty)
+        rows = as_rows(
+            xp, x, k, temperature, axis, where, **how, empty=empty, check=check
+        )
     found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
     return rows, found
 
@@ -462,24 +469,27 @@ def checked(
     whole: bool = False,
     finite: bool = False,
     empty: str = "raise",
+    order: bool = False,
 ) -> Any:
     """The arguments as rows, whose values are checked if they may be looked at.
 
     The budget may have to be `whole`, and each row may need a `finite` entry, unless
-    `empty` rows are to be zeros.
+    `empty` rows are to be zeros.  With `order`, `Rows.key` may hold integers.
     """
     if hasattr(xp, "rows"):
         how = {"axis": axis, "where": where, "name": name, "empty": empty}
-        return xp.rows(x, k, temperature, finite, **how, integer_k=whole)
+        how |= {"integer_k": whole, "order": order}
+        return xp.rows(x, k, temperature, finite, **how)
     none = k is NO_BUDGET
     k = 1 if none else k
-    rows = as_rows(xp, x, k, temperature, axis, where, name, empty=empty)
+    how = {"empty": empty, "check": check, "order": order}
+    rows = as_rows(xp, x, k, temperature, axis, where, name, **how)
+    given = None if none else budget(rows.x, rows.whole, rows.part)
     if xp.looks(rows.x, check):
-        given = None if none else budget(rows.x, rows.whole, rows.part)
         at = xp.detach(rows.x), given, rows.tau, name
         verify(xp, *at, finite=finite, whole=whole)
         return rows
-    return spoiled(xp, rows) if finite else rows
+    return rows if order else screened(xp, rows, given, finite, whole)
 
 
 def of_checked(
@@ -510,7 +520,7 @@ def truncated_rows(
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
-        return spoiled(xp, rows)
+        return rows.held(xp, rows.whole > 0)
     if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows
@@ -552,6 +562,7 @@ def hard(
 ) -> Any:
     """`top_k` of the rows; NaN in a row out of range whose values were not checked."""
     x, n = rows.x, rows.x.shape[-1]
+    key = xp.detach(x if rows.key is None else rows.key)
     given = budget(x, rows.whole, rows.part)
     number = type(k) in (int, float)  # without NumPy, a compiler can trace it
     if number or not (
@@ -559,12 +570,19 @@ def hard(
     ):
         place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
         place = min(max(place, 1), n)
-        pivot = xp.largest(xp.detach(x), place)
+        pivot = xp.largest(key, place)
     else:
         place = xp.clip(rows.whole + (rows.part > 0), 1, n)
-        pivot = xp.ordered(xp.detach(x), place)
-    pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
-    above, tied = x > pivot, x == pivot
+        pivot = xp.ordered(key, place)
+    if rows.key is None:
+        pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
+        above, tied = x > pivot, x == pivot
+    else:  # no integer is infinite
+        pivot, on = (
+            pivot[..., None],
+            (x > -math.inf) & (given.without(0) > 0)[..., None],
+        )
+        above, tied = on & (key > pivot), on & (key == pivot)
     left = given.without(xp.sum(above, axis=-1))
     if share_ties:
         share = left / xp.clip(xp.sum(tied, axis=-1), 1, None)
@@ -578,6 +596,16 @@ def hard(
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
     fits = fits if share_ties else fits & (given.part == 0)
     return xp.where(fits[..., None], weight, math.nan)
+
+
+def _leading(xp: Adapter, x: Any, key: Any, k: int) -> Any:
+    """The places of the k largest; with integers as `key`, x is -inf where none is."""
+    if key is None:
+        return xp.leading(x, k)
+    index = xp.leading(key, x.shape[-1])
+    # What takes no part has the least integer as its key, which others may have too.
+    on = xp.where(xp.take(x, index) > -math.inf, xp.ones_like(x), 0)
+    return xp.take(index, xp.leading(on, k))
 
 
 __all__ = [

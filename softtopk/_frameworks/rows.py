@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import namespace
 from .._rows import (
     Budget,
     as_real,
@@ -16,14 +17,23 @@ from .._rows import (
     check_budget,
     check_empty,
     check_finite,
+    check_gaps,
     check_kept,
     check_temperature,
+    check_unmasked,
     check_whole,
     count_finite,
+    is_large,
     real_numbers,
     with_axes,
 )
 from .contract import Adapter
+
+LEAST = 2.0**13
+"""In the least normal number of a type: no share at an infinite distance is larger.
+
+The searches on NumPy bound the exponents of shares, by `_REACH` in `_solve/schemes.py`.
+"""
 
 
 class Rows(NamedTuple):
@@ -45,6 +55,13 @@ class Rows(NamedTuple):
         The rows that had no finite entry, where the caller asks for zeros there: here
         their scores are 0 and their budgets 1, which every operator takes, and `expand`
         makes their results 0.
+    key : (..., n) array of int, optional
+        The scores themselves, if they are integers of a type that the floats of x do
+        not all hold; the least integer where an entry takes no part.
+    factor : (...) array, optional
+        1, or NaN for a row that nobody looked at and that is out of range: here it
+        holds values that every operator takes, and `expand` and `reduce` make its
+        results NaN, and its gradients unless what comes in is 0.
     """
 
     x: Any
@@ -56,6 +73,8 @@ class Rows(NamedTuple):
     dtype: Any
     name: str = "x"
     empty: Any = None
+    key: Any = None
+    factor: Any = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,8 +95,38 @@ class Rows(NamedTuple):
         """One number for each row."""
         return xp.broadcast_to(values, self.batch)
 
+    def spoil(self, xp: Adapter, values: Any) -> Any:
+        """Results of each row, with NaN for those of a row out of range."""
+        if self.factor is None:
+            return values
+        full = (..., *(None,) * (values.ndim - self.factor.ndim))
+        factor = self.factor[full]
+        return xp.spoil(values, factor) + xp.where(factor == factor, 0, factor)
+
+    def spoilt(self) -> Rows:
+        """The rows, whose results `spoil` has made NaN where they are."""
+        return self._replace(factor=None)
+
+    def held(self, xp: Adapter, fits: Any) -> Rows:
+        """Rows that are out of range unless they fit."""
+        tau = self.tau
+        if not tau.ndim:
+            tau = xp.broadcast_to(tau, self.batch)
+        factor = xp.where(fits, xp.ones_like(tau), math.nan)
+        if self.factor is not None:
+            factor = factor * self.factor
+        tau = xp.hold(tau, fits) + xp.where(fits, xp.zeros_like(tau), 1)
+        return self._replace(
+            x=xp.hold(self.x, fits[..., None]),
+            whole=xp.where(fits, self.whole, 1),
+            part=xp.hold(self.part, fits),
+            tau=tau,
+            factor=factor,
+        )
+
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
+        p = self.spoil(xp, p)
         if self.empty is not None:
             p = xp.where(self.empty[..., None], 0, p)
         tail = tuple(range(-len(self.axes), 0))
@@ -89,7 +138,7 @@ class Rows(NamedTuple):
 
     def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers for each row in the type of the results; their shape is right."""
-        return xp.astype(value, self.dtype)
+        return xp.astype(self.spoil(xp, value), self.dtype)
 
     def total(self, xp: Adapter, value: Any, count: Any) -> Any:
         """The sum over the rows divided by a count, in the type of the results."""
@@ -123,6 +172,8 @@ def as_rows(
     parts: Any = None,
     raw: bool = False,
     empty: str = "raise",
+    check: bool | None = None,
+    order: bool = False,
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
@@ -133,10 +184,14 @@ def as_rows(
     `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
     `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
     entry.  This needs no check of values, and the derivatives of these rows are 0.
+    If only the `order` of the scores counts, `Rows.key` holds integers that floats may
+    not hold.  Otherwise the values of such integers are looked at, if `check` allows
+    it, and are an error if the conversion changes the gaps between them.
     """
     zeros = check_empty(empty)
-    x = scores(xp, x, name)
+    given = x = scores(xp, x, name)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
+    key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
     like = xp.wide(x) if raw else x
     word = word_for(xp, "axis")
     axes = check_axis(axis, x.ndim, name, word)
@@ -147,12 +202,22 @@ def as_rows(
             f"got shape {tuple(x.shape)}"
         )
     if where is not None:
+        if not xp.is_array(where):
+            check_unmasked(where, "where")
         mask = xp.replicate(xp.asarray(where, like=x), x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
-        x = xp.where(fit(xp, mask, tuple(x.shape), "where"), x, -math.inf)
-    given = tuple(x.shape)
+        mask = fit(xp, mask, tuple(x.shape), "where")
+        x = xp.where(mask, x, -math.inf)
+        key = None if key is None else xp.where(mask, key, least)
+    shape = tuple(x.shape)
     x = flat(xp, x, axes)
+    if key is not None:
+        key = flat(xp, key, axes)
+        if not order:
+            if xp.looks(x, check) and is_large(given := xp.to_numpy(x)):
+                check_gaps(xp.to_numpy(key), given, name)
+            key = None
     nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
     if zeros:
         x = xp.where(nothing[..., None], 0, x)
@@ -161,7 +226,7 @@ def as_rows(
         learned = xp.is_array(tau) and not (tau.ndim or raw)
         if learned or _fits(xp, tau, like):
             tau = _temperature(xp, tau, like) if learned else tau
-            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name)
+            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name, None, key)
     batch = tuple(x.shape[:-1])
     whole, part = (parts or split)(xp, k, like)
     if whole.ndim:
@@ -172,25 +237,33 @@ def as_rows(
                 f"k must broadcast against {name} without its {word}, shape {batch}, "
                 f"got shape {tuple(whole.shape)}"
             ) from None
-        check_kept(tuple(whole.shape), given, axes, batch, "k", name)
+        check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
     tau = _temperature(xp, temperature, like)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
-        x = xp.broadcast_to(x, (*batch, x.shape[-1]))
+        full = (*batch, x.shape[-1])
+        x = xp.broadcast_to(x, full)
+        key = None if key is None else xp.broadcast_to(key, full)
         nothing = xp.broadcast_to(nothing, batch) if zeros else None
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
     if zeros:
         whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
-    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing)
+    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing, key)
 
 
 def scores(xp: Adapter, x: Any, name: str) -> Any:
     """The scores as an array of the library, or an error that names them."""
     if xp.is_array(x):
+        xp.refuse(x, name)
         return x
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        return xp.asarray(x)
+    check_unmasked(x, name, ", and what takes part by `where`")
+    try:
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return xp.asarray(x)
+    except OverflowError as error:
+        words = f"{name} must hold integers that the library holds: {error}"
+        raise ValueError(words) from None
     with contextlib.suppress(ValueError, RuntimeError):
         as_real(x, name)  # in NumPy's words, where it refuses them too
     raise TypeError(
@@ -232,6 +305,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
 
 def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
     """An array of real numbers, replicated on every device that holds scores."""
+    xp.refuse(values, name)
     if not xp.is_real(values):
         real_numbers(xp.to_numpy(values), name)
     return xp.replicate(values, x, name)
@@ -248,18 +322,36 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
         return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
-    if np.ndim(temperature) == 0:
+    if not isinstance(temperature, list | tuple) and np.ndim(temperature) == 0:
         value = np.asarray(check_temperature(temperature))
     else:
         value = real_numbers(temperature, "temperature")
-        for bad in value[~((value > 0) & (value < np.inf))]:
-            check_temperature(bad)
-    tiny = float(xp.finfo(x.dtype).tiny)
-    if not np.all((value >= tiny) & (value <= 1 / tiny)):
-        raise ValueError(
-            f"temperature must lie in the range of {x.dtype}, got {temperature}"
-        )
+    check_temperatures(value, x.dtype, float(xp.finfo(x.dtype).tiny))
     return xp.numbers(value, x)
+
+
+def check_temperatures(values: Any, dtype: Any, tiny: float) -> None:
+    """An error unless temperatures lie in the range of a type."""
+    good = (values > 0) & (values < np.inf)
+    for bad in values[~good].flat:
+        check_temperature(bad)
+    good = (values >= tiny) & (values <= 1 / tiny)
+    for bad in values[~good].flat:
+        kind = str(dtype).removeprefix("torch.")
+        raise ValueError(f"temperature must lie in the range of {kind}, got {bad}")
+
+
+def in_range(tau: Any) -> Any:
+    """Whether temperatures are above 0 and in the range of their type.
+
+    Quotients by a number outside of it, or by its reciprocal, have no digits.  NumPy's
+    searches take any number above 0.
+    """
+    xp = namespace(tau)
+    if xp is np:
+        return (tau > 0) & (tau < math.inf)
+    tiny = float(xp.finfo(tau.dtype).tiny)
+    return (tau >= tiny) & (tau <= 1 / tiny)
 
 
 def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
@@ -283,20 +375,17 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def nan_unless(xp: Adapter, fits: Any, x: Any) -> Any:
-    """The rows where `fits` is true; the others are NaN and have NaN as derivative.
-
-    A product with NaN gives both, in forward and in reverse mode.  With `where`, the
-    derivative by the entries that are not chosen would be 0.
-    """
-    return x * xp.where(fits, xp.ones_like(x[..., 0]), math.nan)[..., None]
-
-
-def spoiled(xp: Adapter, rows: Rows) -> Rows:
-    """Rows without a budget, NaN if the scores or the temperature are out of range."""
-    fits = xp.all(rows.x < math.inf, axis=-1) & (xp.max(rows.x, axis=-1) > -math.inf)
-    fits = fits & (rows.tau > 0) & (rows.tau < math.inf)
-    return rows._replace(x=nan_unless(xp, fits, rows.x))
+def screened(
+    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool
+) -> Rows:
+    """Rows that nobody looked at, with those out of range marked; see `verify`."""
+    fits = xp.all(rows.x < math.inf, axis=-1) & in_range(rows.tau)
+    if finite:
+        fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
+    if k is not None:
+        fits = fits & (k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)
+        fits = fits & (k.part == 0) if whole else fits
+    return rows.held(xp, fits)
 
 
 def verify(
@@ -311,16 +400,17 @@ def verify(
 ) -> bool:
     """Raise the core's errors for values out of range; say whether no row is special.
 
-    A row is special if it has an entry of -inf, scores whose difference overflows, or a
-    budget of 0 or of all entries.  If `finite`, rows without a budget must have a
-    finite entry; if `whole`, budgets must be whole numbers.
+    A row is special if it has an entry of -inf, a budget of 0 or of all entries, or
+    scores that are so many temperatures apart that their distance may overflow.  If
+    `finite`, rows without a budget must have a finite entry; if `whole`, budgets must
+    be whole numbers.
     """
     if 0 in x.shape:
         return False
     top, least = xp.max(x), xp.min(x)
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
     fits = bool(xp.all(x < math.inf, axis=None))
-    fits = fits and bool(((tau > 0) & (tau < math.inf)).all())
+    fits = fits and bool(in_range(tau).all())
     inner = True
     if k is not None:
         fits = fits and bool(((k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)).all())
@@ -330,8 +420,10 @@ def verify(
         fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
     if not fits:
         budget = None if k is None else _numbers(xp, k)
-        _raise(xp.to_numpy(x), xp.to_numpy(tau), budget, name, finite, whole)
-    return inner and bool(top - least < math.inf)
+        check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
+        _raise(xp.to_numpy(x), budget, name, finite, whole)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    return inner and bool(((top - least) / tau < far).all())
 
 
 def _numbers(xp: Adapter, k: Budget) -> Any:
@@ -339,10 +431,8 @@ def _numbers(xp: Adapter, k: Budget) -> Any:
     return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
 
 
-def _raise(x: Any, tau: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
+def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
     """Raise the core's error for these values, one of which is out of range."""
-    for value in np.ravel(tau):
-        check_temperature(value)
     count = count_finite(x.reshape(-1, x.shape[-1]), name)
     if finite:
         check_finite(count, name)

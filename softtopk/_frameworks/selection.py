@@ -29,15 +29,15 @@ from .._rows import (
     Rows,
     check_budget,
     check_finite,
-    check_temperature,
     count_finite,
     divide,
     row_dot,
 )
 from .._solve import root, solve
 from .._solve.entmax import entmax_row, entmax_shares
-from .._solve.start import Moments, measured
+from .._solve.start import Moments, measured, narrowed
 from ..curves import CLIP, Curve, Entmax
+from .rows import check_temperatures, in_range
 
 _SHORT, _FEW = 512, 1 << 13
 """Entmax sorts rows up to the first length if all rows together have few entries."""
@@ -62,16 +62,17 @@ def solved(
     """`selected` for rows with these moments.
 
     The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN, as are those of a row with a score whose distance to the threshold
-    overflows.
+    are NaN.  A score whose distance to the threshold overflows in temperatures has the
+    share 0 or 1.  Where it overflows in the units of the scores alone, at a temperature
+    near the end of the range, the row is NaN.
     """
     if plain:
         a, t = root.solve(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    (top, least, mean, _), one, rest = row, k.without(0), k.rest
-    warm = (tau > 0) & (tau < math.inf)
-    fits = (top < math.inf) & (mean == mean) & warm
+    one, rest = k.without(0), k.rest
+    warm = in_range(tau)
+    fits = (row.top < math.inf) & (row.mean == row.mean) & warm
     fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
     inner = fits & (one > 0) & (rest > 0)
     safe = Budget(
@@ -80,9 +81,17 @@ def solved(
         xp.where(inner, k.n, x.shape[-1]),
     )
     scale = xp.where(warm, tau, 1)
+
+    def split(middle: Any) -> Any:
+        above = x > middle[..., None]
+        least = xp.min(xp.where(above, x, math.inf), axis=-1)
+        most = xp.max(xp.where(above, -math.inf, x), axis=-1)
+        return tally(above, x), least, most
+
+    row = narrowed(split, safe, scale, row, inner)
     a, t = root.solve(curve, x, safe, scale, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
-    near = xp.maximum(top - a, a - least) < math.inf
+    near = xp.maximum(row.top - a, a - row.least) < math.inf
     t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares(curve, x, a, t, tau), a, t
@@ -111,7 +120,9 @@ def on_numpy(
     k[...] = whole + part
     k = k.reshape(-1)
     check_budget(k, n, "x")
-    check_temperature(tau)
+    tiny = float(np.finfo(x.dtype).tiny)
+    if not tiny <= tau <= 1 / tiny:
+        check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
     with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
@@ -188,6 +199,9 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
     free = xp.isfinite(t)
     on = (x > -math.inf) & free[..., None]  # other rows may hold anything
     d = xp.where(on, x - a[..., None], 0) / tau
+    # So far away a share is 0 or 1, and constant as at an infinite distance.
+    most = float(xp.finfo(d.dtype).max) ** 0.5
+    d = xp.clip(d, -most, most)
     return View(on, d, d - xp.where(free, t, 0)[..., None])
 
 
@@ -229,9 +243,9 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     total = xp.sum(e, axis=-1)
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
-    if not plain:  # a bad row, whose t is NaN, has NaN for its derivatives
-        good = xp.where(t == t, 1, xp.detach(t))[..., None]
-        w, s = w * good, s * good
+    if not plain:  # in a bad row, whose t is NaN, `push` and `pull` make it NaN
+        good = (t == t)[..., None]
+        w, s = xp.where(good, w, 1), xp.where(good, s, 1)
     steep = W > xp.finfo(W.dtype).tiny
     return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
 
@@ -249,7 +263,17 @@ def push(
     dp = w * (move - mean[..., None]) + s * dk[..., None]
     if root.ends(curve):
         mean = xp.sum(found.of_threshold(curve) * move, axis=-1)
-    return dp, mean - dk * inverse
+    dt = mean - dk * inverse
+    if plain:
+        return dp, dt
+    factor = _factor(at[2])
+    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
+
+
+def _factor(t: Any) -> Any:
+    """NaN for a row whose threshold is, else 1."""
+    xp = namespace(t)
+    return xp.where(t == t, xp.ones_like(t), xp.detach(t))
 
 
 def pull(
@@ -261,6 +285,10 @@ def pull(
     xp, found = namespace(at[0]), slopes(curve, at, plain)
     w, s, inverse, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
+    if not plain:
+        factor = _factor(at[2])
+        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
+        gt = gt if gt is None else xp.spoil(gt, factor)
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)
         gx = w * (gp - gk[..., None])

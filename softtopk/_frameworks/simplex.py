@@ -13,7 +13,7 @@ from ..curves import CLIP, Entmax
 from . import entmax as _entmax
 from .contract import Adapter
 from .operators import finite_rows, hard, truncated_rows
-from .rows import Rows, as_rows, verify
+from .rows import Rows, as_rows, scores, verify
 
 __all__ = [
     "entmax",
@@ -227,7 +227,8 @@ def taylor_softmax(
     # has the solution f_j = j! r^j s_j T_j(x / tau).  Since |y|, s_j and j r / d_j are
     # at most 1, f_j is at most j + 1, and nothing overflows.
     M = xp.detach(xp.maximum(xp.max(abs(y), axis=-1)[..., None], tau))
-    y, r = y / M, tau / M
+    small = xp.where(M > 2.0**63, xp.full_like(M, 2.0**-64), 1)  # 1 / M may underflow
+    y, r = (small * y) / (small * M), (small * tau) / (small * M)
     f, power, scale = xp.ones_like(y), xp.ones_like(y), xp.ones_like(M)
     for j in range(1, order + 1):
         d = xp.clip(j * xp.detach(r), 1, None)
@@ -283,13 +284,16 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
 
 def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     """Entmax with alpha > 1."""
-    x = xp.asarray(x)
+    x = scores(xp, x, "x")
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
     quick = xp.is_quick(x, entmax, check)
     how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
+    how = {"numbers": True} if quick else how
+    if quick or "raw" in how:
+        how |= {"empty": empty, "check": check}
     if quick:
-        rows = as_rows(xp, x, 1, temperature, axis, where, numbers=True, empty=empty)
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
         z, tau = rows.x, rows.tau
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
@@ -299,7 +303,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
     elif "raw" in how:  # a kernel, which makes a row without a finite entry NaN
-        rows = as_rows(xp, x, 1, temperature, axis, where, **how, empty=empty)
+        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     at = rows.x, rows.whole, rows.part, rows.tau

@@ -15,6 +15,7 @@ from .._rows import NO_BUDGET
 from ..curves import Curve, resolve
 from .contract import Adapter
 from .operators import checked, of_checked
+from .rows import LEAST
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -50,7 +51,7 @@ def soft_permutation(
     n K time and memory a row.
     """
     rows, _, p = nested(xp, x, places, curve, temperature, axis, where, check)
-    return xp.astype(_steps(xp, p), rows.dtype)
+    return xp.astype(rows.spoil(xp, _steps(xp, p)), rows.dtype)
 
 
 def soft_sort(
@@ -80,9 +81,15 @@ def soft_sort(
     half = rows.x / 2  # the difference of two halves does not overflow
     top = xp.detach(xp.max(half, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
-    away = xp.where(xp.isfinite(half), half - top, 0)
-    # Every row of P sums to 1, so the largest score can be subtracted and added again.
-    value = 2 * (top + xp.sum(_steps(xp, p) * away[..., None, :], axis=-1))
+    # Every row of P sums to 1, so the largest score can be subtracted and added again;
+    # if it is huge, the largest of those that have a share of the place.
+    P, half = _steps(xp, p), half[..., None, :]
+    huge = abs(top) > float(xp.finfo(top.dtype).max) ** 0.5
+    own = huge[..., None] & (xp.detach(P) <= _least(xp, P)) | ~xp.isfinite(half)
+    own = xp.max(xp.where(own, -math.inf, xp.detach(half)), axis=-1)
+    top = xp.where(huge & (own > -math.inf), own, top)
+    away = xp.where(xp.isfinite(half), half - top[..., None], 0)
+    value = 2 * (top + xp.sum(certain(xp, P, away) * away, axis=-1))
     taken = xp.places(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
 
@@ -134,6 +141,20 @@ def nested(
     part = 0 * xp.astype(whole, x.dtype)
     p, _, _ = of_checked(xp, curve, (many, whole, part, tau), given[-1], True)
     return rows, count, p
+
+
+def certain(xp: Any, P: Any, away: Any) -> Any:
+    """The shares, with 0 for those of places from which an entry is infinitely far.
+
+    There a share is the least that a curve returns, and a product with the distance
+    would be anything.
+    """
+    far = abs(away) > float(xp.finfo(P.dtype).max) ** 0.5
+    return xp.where(far & (P <= _least(xp, P)), 0, P)
+
+
+def _least(xp: Any, P: Any) -> float:
+    return LEAST * float(xp.finfo(P.dtype).tiny)
 
 
 def _steps(xp: Adapter, p: Any) -> Any:

@@ -28,6 +28,7 @@ from .._rows import Rows, divide
 from .._solve.subset import blocks, plan, settled
 from ..curves import SIGMOID
 from .contract import Adapter
+from .rows import in_range
 from .selection import budget, selected
 
 DEPTH = {8: 27, 4: 13}
@@ -86,7 +87,7 @@ def tilted(
 ) -> Tilt:
     """The tilt of rows with whole budgets, at a known a and t or after a search."""
     k = budget(x, whole, part)
-    good = (tau > 0) & (tau < math.inf)
+    good = in_range(tau)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
     fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
     inner = fits & (k.whole > 0) & (k.rest > 0)
@@ -102,6 +103,8 @@ def tilted(
     wide = scale[..., None] if scale.ndim else scale
     on = xp.isfinite(x) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    u = xp.clip(u, -far, far)  # it is multiplied by shares, which are 0 or 1 there
     top = on & (u >= 0)
     # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
     # keeps r alone for the gradient and calculates the others again.
@@ -252,7 +255,8 @@ def on_numpy(
     flat = np.ascontiguousarray(x).reshape(-1, n)
     k = np.broadcast_to(whole, batch).reshape(-1)
     finite = np.count_nonzero(flat > -np.inf, axis=-1)
-    fits = 0 < tau < np.inf and bool((flat < np.inf).all() and (part == 0).all())
+    tiny = np.finfo(x.dtype).tiny
+    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
     if not (fits and bool(((k >= 0) & (k <= finite)).all())):
         return None
     rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)

@@ -61,6 +61,14 @@ class Torch(Arrays):
         return selection.EagerSelect.apply(call, x, whole, part, tau)
 
     @staticmethod
+    def hold(x: Any, fits: Any) -> Any:
+        return rules.hold(x, fits)
+
+    @staticmethod
+    def spoil(x: Any, factor: Any) -> Any:
+        return rules.spoil(x, factor)
+
+    @staticmethod
     def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
         if rules.is_recorded(x):
             return selection.QuickSimplex.apply(x, curve, tau)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from .._namespace import leaf
+from .._namespace import hypot, leaf
 from . import torch_internals as internals
 
 _PASSES = 4
@@ -40,6 +40,17 @@ def _everywhere(like: Any) -> list[Any]:
     return [Replicate()] * like.device_mesh.ndim
 
 
+def holds_tensors(value: Any) -> bool:
+    """Whether a list, or a list in it, has an element that is a tensor of floats."""
+    if isinstance(value, list | tuple):
+        return any(map(holds_tensors, value))
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _kind(x: Any) -> str:
+    return "nested" if x.is_nested else "sparse"
+
+
 class _Linalg:
     """`solve` without a test for singular matrices, which would synchronise."""
 
@@ -55,12 +66,7 @@ class Arrays:
 
     abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
     atan2, cos, exp = torch.atan2, torch.cos, torch.exp
-    finfo, floor, hypot, isfinite = (
-        torch.finfo,
-        torch.floor,
-        torch.hypot,
-        torch.isfinite,
-    )
+    finfo, floor, isfinite = torch.finfo, torch.floor, torch.isfinite
     log, log1p, maximum, minimum = torch.log, torch.log1p, torch.maximum, torch.minimum
     ones_like, zeros_like, full_like = (
         torch.ones_like,
@@ -76,6 +82,11 @@ class Arrays:
     @staticmethod
     def sum(x: Any, axis: int | None = -1) -> Any:
         return _whole(torch.sum(x, dim=axis))
+
+    @staticmethod
+    def hypot(a: Any, b: Any) -> Any:
+        # ONNX has no hypot.
+        return (hypot if torch.compiler.is_exporting() else torch.hypot)(a, b)
 
     @staticmethod
     def expm1(x: Any) -> Any:
@@ -121,6 +132,8 @@ class Arrays:
     @staticmethod
     def asarray(value: Any, like: Any = None) -> Any:
         if not isinstance(value, torch.Tensor):
+            if holds_tensors(value):
+                raise TypeError("a list of tensors would lose their derivatives")
             device = None if like is None else like.device
             value = torch.as_tensor(value, device=device)
         return value if like is None else Arrays.replicate(value, like)
@@ -128,6 +141,19 @@ class Arrays:
     @staticmethod
     def astype(x: Any, dtype: Any) -> Any:
         return x if x.dtype == dtype else x.to(dtype)
+
+    @staticmethod
+    def refuse(x: Any, name: str) -> None:
+        if x.is_nested or x.layout != torch.strided:
+            raise TypeError(
+                f"{name} must be a dense tensor, got a {_kind(x)} one: give it padded, "
+                "and what takes part by `where`"
+            )
+        if x.dtype.itemsize == 1 and x.dtype.is_floating_point:
+            raise TypeError(
+                f"{name} must hold integers or floats of at least 16 bits, got dtype "
+                f"{x.dtype}"
+            )
 
     @staticmethod
     def is_array(value: Any) -> Any:
@@ -165,6 +191,30 @@ class Arrays:
         if not x.dtype.is_floating_point:
             x = x.to(torch.get_default_dtype())
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype
+
+    @staticmethod
+    def loss_type(dtype: Any, like: Any) -> Any:
+        """float32 for 16 bits under autocast, as PyTorch returns its own losses.
+
+        The first scale of `GradScaler`, 2^16, is no number of float16.
+        """
+        short = dtype.itemsize == 2
+        if short and torch.is_autocast_enabled(like.device.type):
+            return torch.float32
+        return dtype
+
+    @staticmethod
+    def integer_key(x: Any, dtype: Any) -> Any:
+        if x.dtype.is_floating_point or x.dtype == torch.bool:
+            return None
+        info = torch.iinfo(x.dtype)
+        if info.max <= 2 / torch.finfo(dtype).eps:
+            return None
+        # PyTorch sorts no integers of 32 and 64 bits without a sign.
+        if x.dtype == torch.uint64:
+            x = x.view(torch.int64) ^ torch.iinfo(torch.int64).min
+        x = x.to(torch.int64) if x.dtype == torch.uint32 else x
+        return x, torch.iinfo(x.dtype).min
 
     @staticmethod
     def replicate(value: Any, like: Any, name: str = "") -> Any:
@@ -242,7 +292,13 @@ class Arrays:
     @staticmethod
     def leading(x: Any, k: int) -> Any:
         # torch.topk promises no order among equal entries.
-        return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
+        if not torch.compiler.is_exporting():
+            return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
+        # ONNX has no stable sort: the places of equal entries are sorted in turn.
+        n, (found, place) = x.shape[-1], torch.sort(x, dim=-1, descending=True)
+        lower = torch.cumsum(found[..., 1:] != found[..., :-1], dim=-1)
+        level = torch.nn.functional.pad(lower, (1, 0))
+        return torch.sort(level * n + place, dim=-1).values[..., :k] % n
 
     @staticmethod
     def take(x: Any, index: Any) -> Any:

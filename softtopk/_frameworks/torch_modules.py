@@ -16,13 +16,28 @@ _TENSORS = ("k", "temperature", "alpha")
 """Settings that may be tensors, which are saved and moved with the module."""
 
 
+def refuse_script() -> None:
+    """The error of `torch.jit.script`, which follows no search."""
+    raise NotImplementedError(
+        "torch.jit.script is not supported: use torch.export or torch.compile"
+    )
+
+
+def without_script(functions: Any) -> None:
+    """Let `torch.jit.script` raise that error for functions too."""
+    for function in functions:
+        if not isinstance(function, type):
+            function.__prepare_scriptable__ = refuse_script
+
+
 class _Module(torch.nn.Module):
     """An operator with its settings, which are attributes that can be assigned to.
 
     A tensor given as `k`, `temperature` or `alpha` is a buffer, and a Parameter a
     parameter.  A number that is assigned to a buffer fills it, so that the module keeps
     the entries of its `state_dict`.  A number out of range as `temperature` is refused
-    where it is given, and not only in the next call.
+    where it is given, and not only in the next call.  A conversion to a narrower type,
+    such as ``half()``, leaves tensors among the settings as they are.
     """
 
     operator: Any = None
@@ -47,6 +62,30 @@ class _Module(torch.nn.Module):
                 self.register_buffer(name, value)
                 return
         super().__setattr__(name, value)
+
+    def __prepare_scriptable__(self) -> Any:
+        """What `torch.jit.script` asks for."""
+        refuse_script()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """What moves and converts a module; a setting never gets a narrower type.
+
+        ``bfloat16()`` would turn a budget of 1001 into 1000.
+        """
+        given = {name: getattr(self, name) for name in _TENSORS if hasattr(self, name)}
+        held = {
+            name: value.detach()
+            for name, value in given.items()
+            if isinstance(value, torch.Tensor) and value.is_floating_point()
+        }
+        super()._apply(fn, recurse)
+        for name, before in held.items():
+            after = getattr(self, name)
+            if after.dtype.itemsize < before.dtype.itemsize:
+                after.data = before.to(after.device)
+                if after.grad is not None:
+                    after.grad.data = after.grad.to(before.dtype)
+        return self
 
     def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
         """The operator at x; arguments such as `where` and `k` may be given here."""

@@ -93,6 +93,75 @@ class Constant(Function):
         return Constant.apply(f, *batched(info, places[1:], given)), 0
 
 
+class Spoil(Function):
+    """A product with factors of 1 and NaN, in which 0 stays 0, as in its gradient."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, factor: Any) -> Any:
+        return torch.where(x == 0, 0, x * factor)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, None]:
+        return spoil(g, *ctx.saved_tensors), None
+
+
+class EagerSpoil(Spoil):
+    """`Spoil` with forward mode, which torch.compile cannot trace."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        Spoil.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, _: Any) -> Any:
+        return spoil(dx, *ctx.saved_tensors)
+
+
+class Hold(Function):
+    """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any, fits: Any) -> Any:
+        return torch.where(fits, x, 0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, None]:
+        return g, None
+
+
+class EagerHold(Hold):
+    """`Hold` with forward mode, which torch.compile cannot trace."""
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, _: Any) -> Any:
+        return dx.clone()
+
+
+def hold(x: Any, fits: Any) -> Any:
+    """The same for a condition that may have to be broadcast."""
+    kind = Hold if torch.compiler.is_compiling() else EagerHold
+    return kind.apply(x, fits.expand(x.shape))
+
+
+def spoil(x: Any, factor: Any) -> Any:
+    """The same, with the factors broadcast."""
+    kind = Spoil if torch.compiler.is_compiling() else EagerSpoil
+    return kind.apply(x, factor.to(x.dtype).expand(x.shape))
+
+
 class Attach(Function):
     """A number for each row, with given derivatives by x, k and tau."""
 

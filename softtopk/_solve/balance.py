@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import loop, namespace
 from .._rows import Array, Rows
 from ..curves import Curve
 from .additive import Additive
@@ -91,6 +92,37 @@ def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
             f"{sums['columns']:.17g}"
         )
     return _forced(Problem(x, np.zeros_like(x), k, c))
+
+
+def bounded(x: Any, tau: Any) -> Any:
+    """Matrices ``(..., m, n)`` with huge scores, such as a mask, brought closer.
+
+    Scores are huge if their size is 2^40 times that of the next smaller one, and that
+    many temperatures.  The shares are those of the limit in which they go to infinity,
+    from where an exchange of one of them is worth more than all other scores.
+    """
+    xp, (m, n) = namespace(x), x.shape[-2:]
+    if m * n < 2:
+        return x
+    tau = xp.zeros_like(x[..., 0, 0]) + tau
+    on = xp.isfinite(x)
+    size = abs(xp.where(on, x, 0))
+
+    def reached(most: Any) -> Any:
+        """The largest size without a gap above one that was reached before."""
+        limit = (2.0**40 * xp.maximum(most, tau))[..., None, None]
+        return xp.max(xp.max(xp.where(size <= limit, size, 0), axis=-1), axis=-1)
+
+    least = xp.min(xp.min(xp.where(on, size, math.inf), axis=-1), axis=-1)
+    least = xp.where(least < math.inf, least, 0)
+    most, _ = loop(
+        lambda most, following: (following > most).any(),
+        lambda _, following: (following, reached(following)),
+        (least, xp.maximum(least, reached(least))),
+    )
+    far = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
+    huge = on & (size > most[..., None, None])
+    return xp.where(huge, xp.where(x > 0, far, -far), x)
 
 
 def _forced(given: Problem) -> Problem:

@@ -205,7 +205,9 @@ def settled(
     """
     m, least, most = gap
     xp, width = namespace(least), curve.support[1] - curve.support[0]
-    middle, rest = rebase(0.5 * least + 0.5 * most, 0 * t - curve.centre, tau)
+    middle = 0.5 * least + 0.5 * most  # XLA adds the two first, which may overflow
+    middle = xp.where(xp.isfinite(middle), middle, least - 0.5 * (least - most))
+    middle, rest = rebase(middle, 0 * t - curve.centre, tau)
     flat = (k.without(m) == 0) & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 

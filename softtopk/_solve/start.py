@@ -14,13 +14,17 @@ and the first guess, from mean and deviation, in *computing/cost*.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, choose, either, namespace, tally
+from .._namespace import after, choose, either, loop, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
+
+_NARROW = 2.0**12
+"""The width in temperatures to which `narrowed` bisects."""
 
 
 class Search(NamedTuple):
@@ -42,12 +46,17 @@ class State(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Of the finite scores of each row."""
+    """Of the finite scores of each row.
+
+    In the rows that are `far`, `narrowed` has put scores around the k-th largest in the
+    place of the extremes, and the lower one in that of the mean.
+    """
 
     top: Any
     least: Any
     mean: Any
     deviation: Any
+    far: Any = None
 
 
 def extremes(x: Any) -> tuple[Any, Any]:
@@ -91,6 +100,42 @@ def _moments(
     d = (x - mean[..., None]) / xp.where(size > 0, size, 1)[..., None]
     squares = d * d if off is None else xp.where(off, 0, d * d)
     return Moments(top, least, mean, size * xp.sqrt(xp.sum(squares, axis=-1) / n))
+
+
+def narrowed(
+    at: Callable[[Any], tuple[Any, Any, Any]],
+    k: Budget,
+    tau: Any,
+    row: Moments,
+    free: Any,
+) -> Moments:
+    """The moments, for a search in rows whose distances in temperatures overflow.
+
+    There the extremes become two scores around the k-th largest, by bisection: the
+    distances of the threshold from them are numbers.  An entry whose distance is none
+    has the share 0 or 1, so that it does not matter how far it is.  Ordinary rows, and
+    rows that are not `free`, take part in no pass of this search.  `at` counts the
+    scores of each row above a number, and returns the least of them and the largest of
+    the others.
+    """
+    xp = namespace(row.mean)
+
+    def step(low: Any, high: Any, going: Any) -> Any:
+        # With two equal factors, a compiler may add first, which may overflow.
+        middle = 0.625 * low + 0.375 * high
+        middle = xp.maximum(low, xp.where(middle < high, middle, low))  # rounded
+        count, above, below = at(middle)
+        enough = k.without(count) <= 0
+        low = xp.where(going & enough, above, low)
+        high = xp.where(going & ~enough, below, high)
+        return low, high, going & (high - low > _NARROW * tau)
+
+    most = float(xp.finfo(row.mean.dtype).max) / 2**10
+    far = free & (row.top - row.least > most * tau)
+    state = row.least, row.top, far
+    low, high, _ = loop(lambda low, high, going: going.any(), step, state)
+    mean, deviation = xp.where(far, low, row.mean), xp.where(far, 0, row.deviation)
+    return Moments(high, low, mean, deviation, far)
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
@@ -152,6 +197,10 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     last = xp.where(rest <= 1, last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
+    if row.far is not None:
+        room = float(xp.finfo(slack.dtype).max) ** 0.5
+        low = xp.where(row.far, -room, low)
+        high = xp.where(row.far, room, high)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
     return follow(State(a, Search(t, low, high, far, far), t != t), tau)

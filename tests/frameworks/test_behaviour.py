@@ -1,5 +1,6 @@
 """The same call on NumPy, PyTorch and JAX has the same outcome, on every operator."""
 
+import functools
 import inspect
 import re
 import warnings
@@ -307,3 +308,212 @@ def compare(lib, name, argument, values, **more):
             assert found.shape == known.shape, told
             tell = {"err_msg": told, "rtol": 2e-6, "atol": 2e-6}
             np.testing.assert_allclose(lib.numpy(found), known, **tell)
+
+
+TINY = float(np.finfo(np.float64).tiny)
+EDGES = [TINY / 2, 5e-324, 2 / TINY, 0.0, -1.0, NAN, INF]
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, key in calls() if key == "temperature")
+)
+def test_a_temperature_has_one_outcome_however_it_comes(lib, name):
+    """A float, an array without axes, and an array with a number for each row."""
+    rows = () if name == "balanced_topk" else (2,)
+    call = functools.partial(outcome, lib.ops, name, "temperature")
+    for value in EDGES:
+        number = call(value, lib.array)
+        assert number[0] is ValueError
+        assert re.fullmatch(r"temperature must (lie in|be finite and).*", number[1])
+        for array in (Array(value), Array(np.full(rows, value))):
+            assert call(array, lib.array) == number
+    # Where nobody looks, such a row is NaN, and no search goes on for long.
+    taus = Array([TINY / 2, 1.0] if rows else TINY / 2)
+    found = lib.numpy(call(taus, lib.array, check=False))
+    found = found[:1] if rows else found
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
+def test_a_cost_below_the_normal_range_is_refused(lib, name):
+    for cost in (TINY / 2, 2 / TINY):
+        given = [1.0, cost, 4.0, 0.5]
+        expected = outcome(stk, name, "cost", given, np.asarray)
+        assert "cost must lie in the range of float64" in expected[1]
+        for value in (given, Array(given)):
+            assert outcome(lib.ops, name, "cost", value, lib.array) == expected
+        found = outcome(lib.ops, name, "cost", given, lib.array, check=False)
+        assert np.isnan(lib.numpy(found)).all()
+
+
+BAD = {
+    "x": [with_entry(NAN), with_entry(INF)],
+    "temperature": [Array([1.0, v]) for v in (0.0, -1.0, NAN, INF)],
+    "k": [Array([2.0, v]) for v in (-1.0, 5.0, NAN, INF)],
+}
+WHOLE = {"grad_topk", "log_partition", "pair_marginals", "in_top_k_loss"}
+WHOLE |= {"sparse_softmax", "sparse_softmax_loss"}
+
+
+@pytest.mark.parametrize("name", [n for n in COMMON if n != "top_k_indices"])
+@pytest.mark.parametrize("lib", ["torch"], indirect=True)
+def test_a_bad_row_is_nan_where_nobody_looks(lib, name):
+    """Also one whose budget is not whole where it has to be."""
+    taken = inspect.signature(getattr(lib.ops, name)).parameters
+    for argument, values in BAD.items():
+        one = name == "balanced_topk"  # whose matrix is one row
+        if argument != "x" and (one or argument not in taken):
+            continue
+        if argument == "k" and name in WHOLE:
+            values = [*values, Array([2.0, 2.5])]
+        for value in values:
+            found = outcome(lib.ops, name, argument, value, lib.array, check=False)
+            bad = np.isnan(lib.numpy(found)[0 if one else 1])
+            assert bad.all(), (argument, value)
+            assert one or not np.isnan(lib.numpy(found)[0]).any()
+
+
+HUGE = float(np.finfo(np.float64).max)
+MASKED = {
+    "one": [[3.0, 2.0, 1.0, -HUGE], [-HUGE, 0.1, 0.2, 0.25]],
+    "two": [[3.0, 2.9, -HUGE, -HUGE], [-HUGE, 0.1, 0.2, 0.25]],
+    "top": [[HUGE, 2.0, 1.0, 0.5], [0.3, 0.1, HUGE, 0.25]],
+}
+"""What `finfo.min` is put in the place of, and its counterpart."""
+
+VALUES = {"threshold", "potential", "log_partition", "soft_sort", "logsumexp"}
+VALUES |= {"top_k_sum", "stop_gradient_loss", "log_softmax"}
+DISTANT = [
+    name for name in COMMON if name not in VALUES | {"top_k_indices", "taylor_softmax"}
+]
+
+
+def distant(module, name, x, array, **more):
+    """An operator at two rows; its temperature is one at which distances overflow."""
+    taken = inspect.signature(getattr(module, name)).parameters
+    warm = {"temperature": 0.05} if "temperature" in taken else {}
+    return outcome(module, name, "x", Array(x), array, **warm, **more)
+
+
+@pytest.mark.parametrize("name", DISTANT)
+@pytest.mark.parametrize("rows", MASKED)
+def test_a_score_whose_distance_overflows_is_infinitely_far(lib, name, rows):
+    x = np.array(MASKED[rows])
+    near = np.clip(x, -1e4, 1e4)
+    expected = distant(function_of(name), name, near, np.asarray)
+    far = np.abs(expected) > 1e3  # a loss of what was taken to be infinitely far
+    found = [distant(function_of(name), name, x, np.asarray)]
+    found += [
+        lib.numpy(distant(lib.ops, name, x, lib.array, check=check))
+        for check in (None, False)
+    ]
+    for value in found:
+        assert not np.isnan(value).any()
+        np.testing.assert_allclose(value[~far], expected[~far], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["soft_sort", "log_partition", "potential", "threshold"]
+)
+def test_a_distant_score_does_not_spoil_what_is_near(lib, name):
+    for rows, x in MASKED.items():
+        x, near = np.array(x), np.clip(x, -1e4, 1e4)
+        expected = distant(function_of(name), name, near, np.asarray)
+        ordinary = np.abs(expected) < 1e3
+        for check in (None, False):
+            found = lib.numpy(distant(lib.ops, name, x, lib.array, check=check))
+            told = {"rtol": 1e-9, "atol": 1e-9, "err_msg": f"{rows} {check}"}
+            if rows != "two" or name != "threshold":  # any between the second and -HUGE
+                np.testing.assert_allclose(found[ordinary], expected[ordinary], **told)
+        core = distant(function_of(name), name, x, np.asarray)
+        if rows != "two" or name != "threshold":
+            np.testing.assert_allclose(core[ordinary], expected[ordinary], atol=1e-9)
+
+
+GRADIENTS = ["soft_topk", "grad_topk", "entmax", "sparsemax", "soft_sort", "soft_rank"]
+
+
+@pytest.mark.parametrize("name", [*GRADIENTS, "log_partition", "top_k_st"])
+def test_a_distant_score_has_no_derivative_and_spoils_none(lib, name):
+    operator = getattr(lib.ops, name)
+    taken = inspect.signature(operator).parameters
+    given = {"k": 2} if "k" in taken else {}
+    weight = lib.array(np.cos(np.arange(4.0)))
+
+    def loss(x, tau):
+        value = operator(x, **given, temperature=tau, check=None)
+        value = lib.where(abs(value) < 1e3, value, 0)
+        return (value * (weight if value.ndim > 1 else 1.0)).sum()
+
+    x = np.array(MASKED["one"])
+    tau = lib.array(0.05)
+    slopes = lib.gradient(loss, (0, 1))
+    found = [lib.numpy(v) for v in slopes(lib.array(x), tau)]
+    near = [lib.numpy(v) for v in slopes(lib.array(np.clip(x, -1e3, 1e3)), tau)]
+    for one, other in zip(found, near, strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+THREE = np.array([[0.3, -1.2, 2.0, 1.7], [0.1, 0.2, 0.3, 0.4], [1.5, 0.1, -0.4, 0.2]])
+SPOILING = {
+    "x": {},
+    "k": {"k": Array([2, 5, 2])},
+    "temperature": {"temperature": Array([1.0, -1.0, 1.0])},
+    "cost": {"cost": Array(np.ones((3, 4))), "k": Array([2.0, 9.0, 2.0])},
+}
+SLOPED = [
+    ("torch", name)
+    for name in COMMON
+    if name not in ("top_k", "top_k_indices", "balanced_topk")
+]
+SLOPED += [("jax", "soft_topk"), ("jax", "grad_topk"), ("jax", "softmax")]
+SLOPED += [("jax", "cross_entropy"), ("jax", "top_k_sum")]
+
+
+@pytest.mark.parametrize(("lib", "name"), SLOPED, indirect=["lib"])
+def test_a_bad_row_that_a_loss_leaves_out_has_the_gradient_zero(lib, name):
+    """Where nobody looks; a bad row that the loss uses has a gradient that is NaN."""
+    operator = getattr(lib.ops, name)
+    taken = inspect.signature(operator).parameters
+    base = {key: NAMES.get(key, v) for key, v in BASE[name].items()}
+    if "target" in base:
+        base["target"] = Array([0, 1, 2])
+    for argument, more in SPOILING.items():
+        if argument != "x" and argument not in taken:
+            continue
+        given = {
+            key: lib.array(v.values) if isinstance(v, Array) else v
+            for key, v in (base | more).items()
+        }
+        x = THREE.copy()
+        if argument == "x":
+            x[1, 2] = INF
+
+        def loss(x, keep, given=given):
+            value = operator(x, **given, check=False).reshape(3, -1)
+            value = lib.where(keep[:, None], value, 0)
+            return (value * value + value).sum()
+
+        slope = lib.gradient(loss)
+        out = lib.numpy(slope(lib.array(x), lib.array([True, False, True])))
+        assert (out[1] == 0).all() and np.isfinite(out).all(), argument
+        assert (out != 0).any(), argument
+        used = lib.numpy(slope(lib.array(x), lib.array([True] * 3)))
+        assert np.isnan(used[1]).any(), argument
+        np.testing.assert_array_equal(used[[0, 2]], out[[0, 2]])
+
+
+def test_a_matrix_that_a_loss_leaves_out_has_the_gradient_zero(lib):
+    """No shares have these budgets in the first matrix."""
+    x = lib.array(np.random.default_rng(0).normal(size=(2, 3, 3)))
+    k = lib.array([[4.0, 1, 1], [1, 1, 1]])
+
+    def loss(x, first):
+        p = lib.ops.balanced_topk(x, k, temperature=0.5, check=False)
+        return (lib.where(first, p[0], 0) ** 2).sum() + (p[1] ** 2).sum()
+
+    slope = lib.gradient(loss)
+    out = lib.numpy(slope(x, lib.array(False)))
+    assert (out[0] == 0).all() and np.isfinite(out).all() and out[1].any()
+    assert np.isnan(lib.numpy(slope(x, lib.array(True)))[0]).all()

@@ -70,7 +70,8 @@ def test_moments_are_those_of_all_parts():
     for i in range(3):
         row = x[i, : n[i]]
         exact = row.max(), row.min(), row.mean(), row.std()
-        assert np.allclose([m[i] for m in found], exact, rtol=1e-14, atol=1e-15)
+        assert np.allclose([m[i] for m in found[:4]], exact, rtol=1e-14, atol=1e-15)
+    assert found.far is None
 
 
 def test_the_gap_of_a_plateau_is_found_over_all_parts():
@@ -85,7 +86,7 @@ def test_the_memory_of_a_round_is_that_of_its_parts():
     for measure in (
         lambda: stk._chunk_moments(x),
         lambda: stk._sums(x, at, at, clip, 1.0),
-        lambda: stk._gap(x, at, at, clip, 1.0),
+        lambda: stk._gap(x, at, at, 1.0, clip.centre),
     ):
         tracemalloc.start()
         measure()
@@ -131,3 +132,47 @@ def test_no_chunk_moves_between_workers():
         total = float(p.sum(dtype=np.float64).compute())
         assert abs(total / k - 1) < 1e-6
         assert sum(client.run(_sent).values()) <= 2**20
+
+
+@pytest.mark.parametrize("name", ["laplace", "exp", "clip"])
+def test_a_score_whose_distance_overflows_is_infinitely_far(name):
+    huge = np.finfo(float).max
+    x = np.array([[-huge, 3.0, 2.0, 1.0], [0.3, huge, 0.1, 0.2], [1.0, 3.0, 0.0, 2.0]])
+    for rows in (x, np.where(x == 2, -huge, x)):
+        for k in (2, 1.5, [2, 1.5, 2.5]):
+            given = {"temperature": 0.1, "curve": name}
+            p = stk.soft_topk(da.from_array(rows, chunks=(2, 3)), k, **given)
+            expected = core.soft_topk(np.clip(rows, -1e4, 1e4), k, **given)
+            np.testing.assert_allclose(p.compute(), expected, atol=1e-13)
+
+
+X = da.ones((4, 6), chunks=3)
+MASKED = da.ma.masked_greater(da.from_array(np.arange(6.0), chunks=3), 3.0)
+REFUSED = [
+    (TypeError, "x must not be a masked array", {"x": MASKED}),
+    (TypeError, "where must not be a masked array", {"where": MASKED > 1}),
+    (TypeError, "where must be boolean", {"where": da.full((4, 6), 0.5, chunks=3)}),
+    (ValueError, "where must broadcast to", {"where": da.ones((3, 6), dtype=bool)}),
+    (TypeError, "axis must be one integer", {"axis": None}),
+    (TypeError, "axis must be one integer", {"axis": (0, 1)}),
+    (ValueError, r"axis must lie in \[-2, 1\] for x with 2 axes", {"axis": 5}),
+    (ValueError, "k must broadcast to x without its axis", {"k": np.ones((4, 1))}),
+    (TypeError, "k must be a real number", {"k": "two"}),
+    (ValueError, r"k must lie in \[0, 6\], where 6 is", {"k": 7}),
+    (TypeError, "x must hold real numbers", {"x": X + 1j}),
+    (ValueError, "x must be finite or -inf", {"x": X * np.nan}),
+]
+
+
+@pytest.mark.parametrize(("kind", "words", "given"), REFUSED)
+def test_what_is_refused_is_named(kind, words, given):
+    for operator in (stk.soft_topk, stk.threshold):
+        with pytest.raises(kind, match=words):
+            operator(**({"x": X, "k": 1} | given))
+
+
+def test_a_budget_may_be_a_dask_array():
+    x = np.random.default_rng(3).normal(size=(4, 6))
+    k = np.array([1.0, 2, 3, 0.5])
+    p = stk.soft_topk(da.from_array(x, chunks=3), da.from_array(k))
+    np.testing.assert_allclose(p.compute(), core.soft_topk(x, k), atol=1e-14)

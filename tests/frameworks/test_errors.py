@@ -17,6 +17,7 @@ import torch
 from mpmath import mp, mpf
 from test_selection import CURVES, EPS, curve_of, reference, rows
 
+import softtopk as stk
 import softtopk.dask
 import softtopk.jax
 import softtopk.torch
@@ -150,3 +151,83 @@ def test_what_a_compiler_makes_of_small_numbers(name, dtype):
                 if f is mp.expm1 or v > -1:
                     exact = f(mpf(float(v)))
                     assert abs(float(value) - exact) <= 3 * EPS[dtype] * abs(exact), v
+
+
+MASKED = np.ma.array(np.ones((2, 3)), mask=np.eye(2, 3, dtype=bool))
+LOST = {
+    "x": MASKED,
+    "k": np.ma.array([1.0, 2.0], mask=[0, 1]),
+    "where": np.ma.array(np.ones((2, 3), bool), mask=np.eye(2, 3, dtype=bool)),
+    "cost": MASKED,
+    "target": np.ma.array([0, 1], mask=[0, 1]),
+    "alpha": np.ma.array(1.5, mask=True),
+    "columns": np.ma.array([1.0, 1.0, 0.0], mask=[0, 1, 0]),
+    "temperature": np.ma.array(1.5, mask=True),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_no_mask_of_an_argument_is_lost(lib, name):
+    operators = {"target": "cross_entropy", "alpha": "entmax"}
+    operator = operators.get(
+        name, "balanced_topk" if name == "columns" else "soft_topk"
+    )
+    words = f"{name} must not be a masked array, whose mask would be lost"
+    core = getattr(stk, operator, None) or getattr(stk.losses, operator)
+    for call, array in ((core, np.asarray), (getattr(lib.ops, operator), lib.array)):
+        first = {"S" if name == "columns" else "x": array(np.ones((2, 3)))}
+        more = {"k": 1} if "topk" in operator else {}
+        with pytest.raises(TypeError, match=words):
+            call(**(first | more | {name: LOST[name]}))
+
+
+def test_a_list_of_tensors_is_refused_and_its_gradient_not_lost():
+    one = [torch.tensor(v, requires_grad=True) for v in (1.0, 2.0, 3.0)]
+    x = torch.ones(3, 3)
+    for name in ("soft_topk", "top_k", "grad_topk", "top_k_st", "top_k_sum"):
+        with pytest.raises(TypeError, match="x must be one array of real numbers"):
+            getattr(softtopk.torch, name)(one, 2)
+    for name in ("softmax", "entmax", "sparsemax", "soft_sort", "logsumexp"):
+        with pytest.raises(TypeError, match="x must be one array of real numbers"):
+            getattr(softtopk.torch, name)(one)
+    for name in ("k", "temperature", "cost"):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            softtopk.torch.soft_topk(x, **({"k": 1} | {name: one}))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_no_operator_takes_is_named():
+    nested = [torch.ones(2), torch.ones(3)]
+    strided = torch.nested.nested_tensor(nested)
+    jagged = torch.nested.nested_tensor(nested, layout=torch.jagged)
+    keys = jax.random.split(jax.random.key(0), 3)
+    x = np.ones((2, 3))
+    for name in ("soft_topk", "top_k", "top_k_indices", "grad_topk", "top_k_st"):
+        for lib, array, words in (
+            (softtopk.torch, strided, "x must be a dense tensor, got a nested one"),
+            (softtopk.torch, jagged, "x must be a dense tensor, got a nested one"),
+            (softtopk.torch, torch.eye(3).to_sparse(), "dense tensor, got a sparse"),
+            (
+                softtopk.torch,
+                torch.ones(3).to(torch.float8_e5m2),
+                "x must hold integers",
+            ),
+            (
+                softtopk.jax,
+                jnp.ones(3, jnp.float8_e5m2),
+                "x must hold integers or float",
+            ),
+            (softtopk.jax, keys, "x must hold real numbers, got keys"),
+        ):
+            with pytest.raises(TypeError, match=words):
+                getattr(lib, name)(array, 1)
+    with pytest.raises(TypeError, match="k must hold integers or floats of"):
+        softtopk.torch.soft_topk(torch.tensor(x), torch.ones(2).to(torch.float8_e5m2))
+    with pytest.raises(TypeError, match="temperature must hold real numb"):
+        softtopk.jax.soft_topk(jnp.asarray(x), 1, temperature=jax.random.key(0))
+
+
+def test_a_script_is_refused_in_words_that_help():
+    for given in (softtopk.torch.SoftTopK(1), softtopk.torch.soft_topk):
+        with pytest.raises(NotImplementedError, match=r"use torch\.export or torch"):
+            torch.jit.script(given)

@@ -1,9 +1,11 @@
 """What a dispatch takes: exactly k entries of a row, and their indices in order."""
 
+import jax
 import numpy as np
 import pytest
 
 import softtopk as stk
+import softtopk.jax
 
 RNG = np.random.default_rng(5)
 TIED = RNG.integers(-2, 3, (50, 9)).astype(float)
@@ -141,3 +143,91 @@ def test_gathered_weights_carry_the_gradient(lib):
     found, expected = (lib.gradient(f)(lib.array(x)) for f in (gathered, masked))
     assert abs(lib.numpy(found) - lib.numpy(expected)).max() < 1e-15
     assert abs(lib.numpy(found)).max() > 0.01
+
+
+def integers(dtype, low):
+    """Rows of 6 integers next to each other, some equal, at an end of their type."""
+    info, steps = np.iinfo(dtype), RNG.integers(0, 5, (20, 6)).astype(dtype)
+    return dtype(info.min) + steps if low else dtype(info.max) - steps
+
+
+@pytest.mark.parametrize("low", [False, True])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64])
+def test_integers_are_ordered_as_integers(lib, dtype, low):
+    """None of these differences is one of float32, or for 64 bits of float64."""
+    x = integers(dtype, low)
+    mask = RNG.random(x.shape) < 0.7
+    mask[:, :2] = True
+    for on, where in ((np.full(x.shape, True), None), (mask, lib.array(mask))):
+        keys = x.astype(object) - x[:, :1].astype(object)
+        keys = np.where(on, keys, -9).astype(int)
+        expected = np.zeros(x.shape)
+        np.put_along_axis(expected, order_of(keys)[:, :2], 1, axis=-1)
+        shared = stk.top_k(keys.astype(float), 2, where=on)
+        core = {"where": None if where is None else on}
+        assert (stk.top_k_indices(x, 2, **core) == order_of(keys)[:, :2]).all()
+        assert (stk.top_k(x, 2, **core, ties="first") == expected).all()
+        assert (stk.top_k(x, 2, **core) == shared).all()
+        for check in (None, False):
+            given = {"where": where, "check": check}
+            found = lib.ops.top_k_indices(lib.array(x), 2, **given)
+            assert (lib.numpy(found) == order_of(keys)[:, :2]).all()
+            for operator in (lib.ops.top_k, lib.ops.top_k_st):
+                found = operator(lib.array(x), 2, **given, ties="first")
+                assert (lib.numpy(found) == expected).all()
+                many = lib.array(np.full(20, 2))
+                found = operator(lib.array(x), many, **given)
+                assert abs(lib.numpy(found) - shared).max() <= 1e-7
+
+
+def test_integers_are_ordered_along_several_axes_and_for_several_budgets(lib):
+    x = np.array([[0, 1, 2], [5, 4, 3]]) + 2**62
+    k = np.array([[0, 1], [2, 6]])
+    expected = stk.top_k(x - 2**62, k, axis=(0, 1))
+    found = lib.ops.top_k(lib.array(x), lib.array(k), axis=(0, 1))
+    assert (lib.numpy(found) == expected).all()
+    assert (stk.top_k(x, k, axis=(0, 1)) == expected).all()
+    found = lib.numpy(lib.ops.top_k_indices(lib.array(x.T), 3, axis=(0, 1)))
+    assert found.tolist() == [1, 3, 5]
+
+
+def test_the_sum_adds_the_largest_integers(lib):
+    x = np.array([[2**62, 2**62 + 1, -(2**62), -(2**62) + 1]])
+    for k, sums in ((0, 0.0), (2, 2.0**63), (3.5, 2.0**63 - 1.5 * 2.0**62)):
+        assert stk.top_k_sum(x, k) == [sums]
+        assert lib.numpy(lib.ops.top_k_sum(lib.array(x), k)) == [sums]
+
+
+SOFT = {
+    **dict.fromkeys(["soft_topk", "threshold", "grad_topk", "log_partition"], (1,)),
+    **dict.fromkeys(["softmax", "entmax", "sparsemax", "logsumexp", "soft_sort"], ()),
+}
+
+
+@pytest.mark.parametrize("name", SOFT)
+def test_a_soft_operator_says_that_it_loses_the_gaps_of_integers(lib, name):
+    """The gap between two that take part; that to a distant one is only rounded."""
+    near, far = np.array([2**62, 2**62 + 100, 0]), np.array([2**62 + 1, -(2**62), 0])
+    args, own = SOFT[name], getattr(lib.ops, name)
+    floats = "float32" if lib.name == "torch" else "float64"
+    said = "x must hold integers whose differences {} holds, got 4611686018427387904"
+    with pytest.raises(ValueError, match=said.format("float64")):
+        getattr(stk, name)(near, *args)
+    with pytest.raises(ValueError, match=said.format(floats)):
+        own(lib.array(near), *args)
+    found, expected = own(lib.array(far), *args), getattr(stk, name)(far, *args)
+    if name != "threshold":  # of these scores, many thresholds are right
+        np.testing.assert_allclose(lib.numpy(found), expected, rtol=1e-6, atol=1e-12)
+    own(lib.array(near), *args, check=False)
+    own(lib.array(near), *args, where=lib.array([False, True, True]))
+
+
+def test_jax_refuses_integers_that_it_would_wrap():
+    """Without its 64 bits JAX takes NumPy's integers modulo 2^32."""
+    with jax.enable_x64(False):
+        x = np.array([2**24, 2**24 + 1, 5])
+        assert softtopk.jax.top_k_indices(x, 1).tolist() == [1]
+        assert jax.jit(lambda x: softtopk.jax.top_k(x, 1))(x).tolist() == [0, 1, 0]
+        for bad in (np.array([2**40, 5]), [2**40, 5], np.uint64(2**32)):
+            with pytest.raises(ValueError, match="x must hold integers that the"):
+                softtopk.jax.top_k(bad, 1)

@@ -57,6 +57,11 @@ similar = torch.randn(5, 12, requires_grad=True)
 relevant = torch.randn(5, 12) > 0.3
 recall_loss(similar, relevant, 4).backward()
 assert (similar.grad != 0).any(1).all()
+for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    for tau in (1.0, 1e-3):
+        equal = torch.full((5, 12), 0.5, dtype=dtype, requires_grad=True)
+        recall_loss(equal, relevant, 4, tau).backward()
+        assert equal.grad.isfinite().all() and equal.grad.any()
 cold = recall_loss(similar, relevant, 4, tau=1e-6)
 assert abs(1 - cold - recall(similar, relevant, 4).mean()) < 1e-6
 """,

@@ -6,6 +6,7 @@ import torch
 from test_axis import OPERATORS
 
 import softtopk as stk
+import softtopk.torch
 from softtopk import losses
 
 RNG = np.random.default_rng(8)
@@ -123,3 +124,46 @@ def test_no_rows_have_no_mean(lib):
         x, target = array(np.empty((0, 4))), np.empty(0, int)
         assert np.isnan(float(f("cross_entropy", x, target, reduction="mean")))
         assert float(f("cross_entropy", x, target, reduction="sum")) == 0
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_under_autocast_is_float32_and_its_scaled_gradient_finite(name):
+    """As PyTorch's own losses are; GradScaler's first scale is infinite in float16."""
+    target, more = torch.tensor(CLASSES.clip(0)), MORE.get(name, {})
+    for reduction in ("none", "mean", "sum"):
+        x = torch.tensor(X, dtype=torch.float16, requires_grad=True)
+        loss = getattr(softtopk.torch, name)
+        plain = loss(x.float(), target, **more, reduction=reduction)
+        assert loss(x, target, **more, reduction=reduction).dtype == torch.float16
+        for kind in (torch.float16, torch.bfloat16):
+            with torch.autocast("cpu", kind):
+                value = loss(x, target, **more, reduction=reduction)
+            assert value.dtype == torch.float32
+            torch.testing.assert_close(value, plain, rtol=2e-7, atol=1e-7)
+        (2.0**16 * value.mean() / 6).backward()
+        assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "entmax_loss"])
+def test_sums_and_means_of_16_bits_are_accumulated_in_float32(lib, name):
+    """Of 20 000 rows, whose losses add up to no number of float16."""
+    x = lib.cast(lib.array(np.full((20_000, 5), 0.5)), lib.float16)
+    target, more = lib.array(np.arange(20_000) % 5), MORE.get(name, {})
+    loss = getattr(lib.ops, name)
+    one = float(lib.numpy(loss(x[:1], target[:1], **more))[0])
+    mean = loss(x, target, **more, reduction="mean")
+    assert mean.dtype == lib.float16
+    assert float(lib.numpy(mean)) == pytest.approx(one, rel=2e-3)
+    some = loss(x[:5000], target[:5000], **more, reduction="sum")
+    assert float(lib.numpy(some)) == pytest.approx(5000 * one, rel=2e-3)
+
+
+def test_a_narrower_type_leaves_the_settings_of_a_module():
+    k, tau = torch.tensor(1001.0), torch.nn.Parameter(torch.tensor(0.1))
+    layer = softtopk.torch.SoftTopK(k, temperature=tau).bfloat16().half()
+    assert layer.k == 1001 and layer.k.dtype == torch.float32
+    assert layer.temperature is tau and tau == np.float32(0.1)
+    assert layer.double().k.dtype == torch.float64
+    p = layer(torch.zeros(3000).bfloat16())
+    assert p.dtype == torch.bfloat16
+    assert layer.to("meta").k.is_meta

@@ -1,6 +1,8 @@
 """Each curve against the 50-digit reference, and the identities that bind its parts."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import oracle
@@ -8,8 +10,10 @@ import pytest
 from mpmath import mp, mpf
 from rows import has_potential
 
+import softtopk as stk
 from softtopk import curves
 from softtopk._curve import Reflected
+from softtopk._solve.schemes import scheme_of
 from softtopk.curves import (
     CLIP,
     EXP,
@@ -302,3 +306,43 @@ def test_every_named_curve_is_documented_and_has_a_reference_and_a_colour():
         assert f"\n``{name}``" in curves.__doc__
         assert name in oracle.CURVES
         assert name in COLOURS
+
+
+class Steep(stk.curves.Curve):
+    """A curve of one's own, with attributes of several kinds."""
+
+    def __init__(self, slope, more=()):
+        self.steepness, self.more, self.table = slope, more, np.arange(3.0)
+
+    def value(self, t):
+        return stk.curves.SIGMOID.value(self.steepness * np.asarray(t))
+
+    def slope(self, t):
+        return self.steepness * stk.curves.SIGMOID.slope(self.steepness * np.asarray(t))
+
+
+LASTING = {
+    **stk.curves.NAMED,
+    "entmax": stk.curves.entmax(1.3),
+    "reflected": stk.curves.EXP.reflected(),
+    "scaled": stk.curves.LAPLACE.scaled(2.0).shifted(1.0),
+    "own": Steep(2.0, [1, {"a": 2}]),
+}
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_a_curve_is_equal_to_its_copies_and_to_no_other(name):
+    """So a copy has the quick search, and a program compiled for one serves it."""
+    curve = LASTING[name]
+    copies = [copy.copy(curve), copy.deepcopy(curve), pickle.loads(pickle.dumps(curve))]
+    for other in copies:
+        assert other == curve and hash(other) == hash(curve)
+        assert scheme_of(other) is scheme_of(curve)
+        assert name not in stk.curves.NAMED or other is curve
+    assert [n for n, other in LASTING.items() if other == curve] == [name]
+
+
+def test_curves_of_ones_own_are_equal_by_value():
+    assert Steep(2.0) == Steep(2.0) != Steep(3.0)
+    assert len({Steep(2.0), Steep(2.0), Steep(2.0, (1,))}) == 2
+    assert Steep(2.0) != "laplace"

@@ -1,9 +1,11 @@
 """The Linearization of an operator, whatever the operator."""
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
+from test_axis import OPERATORS
 
 import softtopk as stk
 from softtopk._operator import Differentiable, Linearization, operator
@@ -135,3 +137,99 @@ def test_a_linearization_is_frozen_and_leaves_its_arguments_alone():
 def test_errors_name_the_argument(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+Z = np.random.default_rng(4).normal(size=(3, 5))
+LINEARIZED = {
+    "soft_topk": (stk.soft_topk, (2,), {}),
+    "costs": (stk.soft_topk, (2,), {"cost": [1.0, 2.0, 1.0, 0.5, 1.0]}),
+    "threshold": (stk.threshold, (2, "clip"), {}),
+    "softmax": (stk.softmax, (), {}),
+    "log_softmax": (stk.log_softmax, (), {}),
+    "logsumexp": (stk.logsumexp, (), {}),
+    "sparsemax": (stk.sparsemax, (), {}),
+    "entmax": (stk.entmax, (1.3,), {}),
+    "taylor_softmax": (stk.taylor_softmax, (2,), {}),
+    "sparse_softmax": (stk.sparse_softmax, (2,), {}),
+    "grad_topk": (stk.grad_topk, (2,), {}),
+    "log_partition": (stk.log_partition, (2,), {}),
+    "balanced_topk": (stk.balanced_topk, (2,), {}),
+    "soft_permutation": (stk.soft_permutation, (), {}),
+    "soft_sort": (stk.soft_sort, (), {}),
+    "soft_rank": (stk.soft_rank, (), {}),
+    "perturb_max": (stk.perturb_max, (), {}),
+    "potential": (stk.losses.potential, (2,), {}),
+    "cross_entropy": (stk.losses.cross_entropy, ([0, 1, 2],), {"reduction": "mean"}),
+    "top_k_loss": (stk.losses.top_k_loss, ([0, 1, 2],), {}),
+}
+
+
+@pytest.mark.parametrize("name", LINEARIZED)
+def test_a_linearization_keeps_its_results_apart_and_can_be_sent(name):
+    """Writing into a result, or into the scores, leaves the derivative as it was."""
+    operator, args, given = LINEARIZED[name]
+    x = Z.copy()
+    lin = stk.linearize(operator, x, *args, **given)
+    sent = pickle.dumps(lin)
+    parts = [lin] if lin.by_cost is None else [lin, lin.by_cost]
+    g = np.cos(np.arange(np.size(lin.value))).reshape(np.shape(lin.value))
+    before = [part.vjp(g) for part in parts]
+    changes = [part.jvp(before[i]) for i, part in enumerate(parts)]
+    values = [np.array(part.value) for part in parts]
+    for part in parts:
+        for result in (part.value, part.dk):
+            if isinstance(result, np.ndarray):
+                result[...] = 7.0
+    x[...] = 1.0
+    for back in (sent, pickle.dumps(lin)):
+        again = pickle.loads(back)
+        others = [again] if lin.by_cost is None else [again, again.by_cost]
+        for other, value, slope in zip(others, values, before, strict=True):
+            assert np.array_equal(other.value, value)
+            assert np.array_equal(other.vjp(g), slope)
+    for part, slope, change in zip(parts, before, changes, strict=True):
+        assert np.array_equal(part.vjp(g), slope)
+        assert np.array_equal(part.jvp(slope), change)
+    if lin.by_cost is not None:
+        alone = pickle.loads(pickle.dumps(lin.by_cost))
+        assert np.array_equal(alone.vjp(g), before[1])
+
+
+EXTREME = {
+    "ordinary": np.random.default_rng(0).normal(size=(3, 4)),
+    "wide": np.array([[3.0, 2.0, 1.0, -800.0], [-1e3, 0.1, 900.0, 0.25]]),
+    "extreme": np.array([[1e-300, 5e-324, 0.0, 1e200], [1.0, -np.inf, 2.0, 3.0]]),
+    "single": np.array([[1e-30, 60.0, 1e20, -1e20]], np.float32),
+}
+
+
+@pytest.mark.parametrize("name", sorted(OPERATORS))
+def test_no_state_of_numpy_makes_an_operator_fail(name):
+    """An underflow is foreseen; and the caller's state is as it was."""
+    f = getattr(stk, name, None) or getattr(stk.losses, name)
+    taken = inspect.signature(f).parameters
+    for x in EXTREME.values():
+        for tau in (1.0, 1e-3):
+            given = dict(OPERATORS[name][1])
+            if "target" in given:
+                given["target"] = np.arange(len(x)) % 2 * 2
+            if "temperature" in taken:
+                given["temperature"] = tau
+            weight = np.where(np.isfinite(x), x, 0)
+            expected = outcome_of(f, x, given, weight)
+            with np.errstate(all="raise"):
+                before = np.geterr()
+                found = outcome_of(f, x, given, weight)
+                assert np.geterr() == before
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def outcome_of(f, x, given, weight):
+    """The value and the products of its derivative, or the words of an error."""
+    try:
+        value = f(x, **given)
+        lin = stk.linearize(f, x, **given)
+    except (TypeError, ValueError) as error:
+        return [str(error)]
+    return [*np.atleast_1d(value), lin.jvp(weight), lin.vjp(np.ones(np.shape(value)))]

@@ -635,3 +635,14 @@ def test_an_extreme_temperature_gives_no_warning(operator):
                 rule = linearize(operator, np.zeros(2, dtype), temperature=temperature)
                 assert not np.isnan(rule.jvp([1.0, 0.0])).any()
         logsumexp(np.float32([1, 2]), temperature=1e300)
+
+
+@pytest.mark.parametrize("alpha", [1.5, 2.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_rows_are_not_sorted_and_have_the_same_shares(alpha, dtype, monkeypatch):
+    """From 2^16 entries on, Newton's steps are quicker than the closed form."""
+    x = np.random.default_rng(0).normal(size=(512, 128)).astype(dtype)
+    few = [entmax(rows, alpha) for rows in np.split(x, 64)]
+    monkeypatch.setattr(solver, "_entmax_short", None)
+    eps = np.finfo(dtype).eps
+    np.testing.assert_allclose(entmax(x, alpha), np.concatenate(few), 0, 2 * eps)
