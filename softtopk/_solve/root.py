@@ -207,7 +207,10 @@ def settled(
     xp, width = namespace(least), curve.support[1] - curve.support[0]
     middle = 0.5 * least + 0.5 * most  # XLA adds the two first, which may overflow
     middle = xp.where(xp.isfinite(middle), middle, least - 0.5 * (least - most))
-    middle, rest = rebase(middle, 0 * t - curve.centre, tau)
+    # Between two neighbouring floats there is none: the offset holds what is missing.
+    missing = 0.5 * ((least - middle) - (middle - most)) / tau
+    room = float(xp.finfo(t.dtype).max) ** 0.5
+    middle, rest = rebase(middle, xp.clip(missing, -room, room) - curve.centre, tau)
     flat = (k.without(m) == 0) & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 

@@ -430,6 +430,21 @@ def test_a_distant_score_does_not_spoil_what_is_near(lib, name):
             np.testing.assert_allclose(core[ordinary], expected[ordinary], atol=1e-9)
 
 
+@pytest.mark.parametrize("curve", ["laplace", "sigmoid", "clip", "triangular"])
+def test_the_largest_numbers_are_told_apart(lib, curve):
+    """Each is infinitely far from its neighbour, however near these floats are."""
+    x = np.array([0.5 * HUGE, np.nextafter(HUGE, 0), -HUGE, HUGE, 1.0])
+    shares = {1: [0, 0, 0, 1, 0], 1.5: [0, 0.5, 0, 1, 0], 3.25: [1, 1, 0, 1, 0.25]}
+    for k, expected in shares.items():
+        for tau in (0.05, 1e-300):
+            for check in (None, False):
+                given = {"temperature": tau, "check": check}
+                found = lib.ops.soft_topk(lib.array(x), k, curve, **given)
+                np.testing.assert_allclose(lib.numpy(found), expected, atol=1e-9)
+            found = stk.soft_topk(x, k, curve, temperature=tau)
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
 GRADIENTS = ["soft_topk", "grad_topk", "entmax", "sparsemax", "soft_sort", "soft_rank"]
 
 
