@@ -17,7 +17,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -74,17 +74,21 @@ class Linearization:
 
     def __reduce__(self) -> Any:
         """How it is pickled: by the call of `linearize` that it is the result of."""
-        return (_again, self.call) if self.call else super().__reduce__()
+        return (_repeated, self.call) if self.call else super().__reduce__()
 
     def kept(self, call: tuple[Any, ...]) -> Linearization:
         """The same, with results of its own: the maps do not see what is written there.
 
         `call` is the operator and its arguments, and whether this is `by_cost` of it.
+        It is called before anybody else has this object, and changes it: a changed copy
+        of it would take longer than all the rest.
         """
-        value = np.array(self.value)[()]
-        dk = None if self.dk is None else np.array(self.dk)[()]
-        by_cost = None if self.by_cost is None else self.by_cost.kept((*call[:3], True))
-        return replace(self, value=value, dk=dk, by_cost=by_cost, call=call)
+        object.__setattr__(self, "value", _own(self.value))
+        object.__setattr__(self, "dk", _own(self.dk))
+        object.__setattr__(self, "call", call)
+        if self.by_cost is not None:
+            self.by_cost.kept((*call[:3], True))
+        return self
 
     @classmethod
     def symmetric(
@@ -315,30 +319,33 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
     # What is written into the arguments later does not move the point.
-    args = tuple(map(_own, args))
+    args = tuple([_own(value) for value in args])
     kwargs = {key: _own(value) for key, value in kwargs.items()}
-    call = operator, *_fixed(args, kwargs), False
+    # The call moves generators of random numbers on.
+    again = tuple([_again(value) for value in args])
+    call = operator, again, {key: _again(value) for key, value in kwargs.items()}, False
     with quiet():
         _, derivative = body(*args, **kwargs)
         return derivative().kept(call)
 
 
-def _own(argument: Any) -> Any:
-    """A copy of an array; anything else as it is."""
-    return argument.copy() if type(argument) is np.ndarray else argument
+def _own(value: Any) -> Any:
+    """A copy of an array or a list; anything else as it is."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return value.copy()
+    return copy.deepcopy(value) if kind is list else value
 
 
-def _fixed(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Arguments whose lists and generators of random numbers are copies too."""
-
-    def fixed(value: Any) -> Any:
-        changes = isinstance(value, list | np.random.Generator | np.random.RandomState)
-        return copy.deepcopy(value) if changes else value
-
-    return tuple(map(fixed, args)), {key: fixed(v) for key, v in kwargs.items()}
+def _again(value: Any) -> Any:
+    """A copy of a generator of random numbers; anything else as it is."""
+    if type(value) in (np.ndarray, int, float, str, list, type(None)):
+        return value
+    drawing = isinstance(value, np.random.Generator | np.random.RandomState)
+    return copy.deepcopy(value) if drawing else value
 
 
-def _again(
+def _repeated(
     operator: Callable[..., Any], args: Any, kwargs: Any, by_cost: bool
 ) -> Linearization | None:
     """The result of a call of `linearize`, or its derivative by the costs."""

@@ -387,8 +387,8 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
     """The K-th and J-th largest of each row, K = ceil(k) and J = floor(k) + 1.
 
     If k is whole, they are the k-th score and the next one; otherwise both are the
-    ceil(k)-th score.  Unless `both` is true, the second may be -inf.  `out` is
-    overwritten with the rows in another order.
+    ceil(k)-th score.  Unless `both` is true, the second may be -inf, and of integers 0.
+    `out` is overwritten with the rows in another order.
     """
     n, first = x.shape[-1], k[0] if k.ndim else k
     K = math.ceil(first)
@@ -405,8 +405,8 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         upper = out[..., n - K].copy()[()]
     if first < K:
         return upper, upper
-    if not both:  # upper may be infinite, and is an integer where the scores are
-        return upper, np.full_like(upper, -np.inf, float)[()]
+    if not both:  # upper may be infinite
+        return upper, np.full_like(upper, -np.inf if x.dtype.kind == "f" else 0)[()]
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
