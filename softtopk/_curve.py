@@ -307,7 +307,7 @@ def _state(value: Any) -> Any:
         return tuple((name, _state(v)) for name, v in sorted(vars(value).items()))
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype.str, value.tobytes()
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return tuple(map(_state, value))
     if isinstance(value, dict):
         return tuple((repr(key), _state(v)) for key, v in value.items())

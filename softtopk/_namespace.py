@@ -71,6 +71,11 @@ def hypot(a: Any, b: Any) -> Any:
     return most * xp.sqrt(1 + ratio * ratio)
 
 
+def is_nan(x: Any) -> Any:
+    """Where x is NaN; without `!=`, which PyTorch 2.10 refuses for a DTensor."""
+    return ~(x == x)
+
+
 def tally(true: Any, like: Any) -> Any:
     """How many of each row are true, exactly.
 

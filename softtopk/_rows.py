@@ -161,12 +161,10 @@ class Budget(NamedTuple):
         """k - m."""
         return (self.whole - m) + self.part
 
-    @property
     def rest(self) -> Any:
         """n - k."""
         return (self.n - self.whole) - self.part
 
-    @property
     def mean(self) -> Any:
         """k / n."""
         return (self.whole + self.part) / self.n

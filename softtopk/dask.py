@@ -238,7 +238,8 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
             moments,
             inner,
         )
-        start, far = begin(curve, budget, tau, moments), abs(curve.inverse(budget.mean))
+        start = begin(curve, budget, tau, moments)
+        far = abs(curve.inverse(budget.mean()))
     at = start._replace(done=start.done | ~inner)
     for count in range(root.LIMIT):
         if at.done.all():

@@ -107,7 +107,7 @@ def balanced_topk(
     curve = resolve(curve)
     flat = checked(xp, S, NO_BUDGET, temperature, axes, where, check, "S")
     call = Call(curve, limit, bool(xp.looks(flat.x, check)))
-    batch, (low, high) = flat.batch, flat.sizes
+    batch, (low, high) = flat.batch(), flat.sizes
     x = xp.reshape(flat.x, (*flat.x.shape[:-1], low, high))
     ascending = axes[0] % (len(batch) + 2) < axes[1] % (len(batch) + 2)
     m, n = (low, high) if ascending else (high, low)

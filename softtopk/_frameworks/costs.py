@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import namespace
+from .._namespace import is_nan, namespace
 from .._rows import count_finite, real_numbers
 from .._solve import costs, exact, root
 from ..curves import Curve
@@ -107,7 +107,7 @@ def checked(
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
     else:
         given = xp.numbers(real_numbers(given, "cost"), x)
-    c = flat(xp, fit(xp, given, rows.shape, "cost"), rows.axes)
+    c = flat(xp, fit(xp, given, rows.shape(), "cost"), rows.axes)
     c = xp.where(x > -math.inf, c, 1)
     if rows.empty is not None:
         c = xp.where(rows.empty[..., None], 1, c)
@@ -246,9 +246,9 @@ def solved(
     near = xp.all(abs(u) < math.inf, axis=-1)
     t = xp.where(near | ~inner, t, math.nan)
     p = call.curve.value(xp.where(abs(u) < math.inf, u, 0))
-    all_or_none = xp.where(t != t, t, xp.where(t < 0, xp.ones_like(t), 0))
+    all_or_none = xp.where(is_nan(t), t, xp.where(t < 0, xp.ones_like(t), 0))
     p = xp.where((inner & near)[..., None], p, all_or_none[..., None])
-    return xp.where(on, p, xp.where(t != t, t, 0)[..., None]), a, t
+    return xp.where(on, p, xp.where(is_nan(t), t, 0)[..., None]), a, t
 
 
 def slopes(call: Call, point: tuple[Any, ...]) -> Spent:

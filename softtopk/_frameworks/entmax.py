@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._namespace import is_nan
 from .._rows import real_number
 from .contract import Adapter
 from .rows import Rows, fit, real_array
@@ -37,7 +38,7 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
     """b = alpha - 1, and the rows, which are NaN where alpha is out of range."""
     alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
     if alpha.ndim:
-        alpha = fit(xp, alpha, rows.batch, "alpha")
+        alpha = fit(xp, alpha, rows.batch(), "alpha")
     if xp.looks(rows.x, check):
         values = xp.to_numpy(xp.detach(alpha))
         for bad in values[~((values >= 1) & (values < math.inf))].reshape(-1):
@@ -129,5 +130,5 @@ def _search(xp: Adapter, y: Any, b: Any) -> Any:
         near = ~(abs(S - 1) > 4 * eps) | ~(abs(move - s) > eps * abs(s))
         return xp.where(done, s, move), low, high, done | near, count + 1
 
-    done = high != high
+    done = is_nan(high)
     return xp.loop(going, step, (zero, zero + 0, high, done, zero + 0))[0]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._namespace import is_nan
 from .._rows import as_real, check_unmasked, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .contract import Adapter
@@ -267,7 +268,7 @@ def potential(
     if not plain:
         held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
         full = xp.where(t == -math.inf, held + tau * whole, 0)
-        value = xp.where(t != t, math.nan, xp.where(free, value, full))
+        value = xp.where(is_nan(t), math.nan, xp.where(free, value, full))
 
     def entropy() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
@@ -276,7 +277,7 @@ def potential(
         return xp.attach(inner, {"x": (p, lambda: -v)})
 
     by = {"x": (rows.x, lambda: p), "k": (rows.part, lambda: a + rows.tau * t)}
-    return _loss(xp, rows, value, by | {"tau": (rows.tau, entropy)})
+    return _loss(xp, rows, value, {**by, "tau": (rows.tau, entropy)})
 
 
 def top_k_loss(
@@ -421,10 +422,10 @@ def _gap_loss(
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
     gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
     # With k = 0 or k = n, shares and target are the same and the loss is 0.
-    total = xp.where(free, xp.sum(gap, axis=-1), xp.where(t != t, t, 0))
+    total = xp.where(free, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
 
     def rest() -> Any:
-        return xp.where(free[..., None], p - goal, xp.where((t != t)[..., None], p, 0))
+        return xp.where(free[..., None], p - goal, xp.where(is_nan(t)[..., None], p, 0))
 
     def slope() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
@@ -616,7 +617,7 @@ def _target(
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
-    n, batch = rows.x.shape[-1], rows.batch
+    n, batch = rows.x.shape[-1], rows.batch()
     shape = tuple(xp.asarray(x).shape)
     reduced = without(shape, rows.axes)
     integers = xp.is_real(target) and not xp.is_floating(target)
@@ -647,7 +648,7 @@ def _target(
             f"shape {reduced}, got a target of shape {tuple(target.shape)} and dtype "
             f"{target.dtype}"
         )
-    elif shares and tuple(target.shape) in (shape, rows.shape):
+    elif shares and tuple(target.shape) in (shape, rows.shape()):
         t, keep = rows.flatten(xp, target, "target"), None
         bad = ~((t >= 0) & (t <= 1))
         if looks and bool(bad.any()):

@@ -566,7 +566,7 @@ def hard(
     given = budget(x, rows.whole, rows.part)
     number = type(k) in (int, float)  # without NumPy, a compiler can trace it
     if number or not (
-        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, list | tuple)
+        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
     ):
         place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
         place = min(max(place, 1), n)
@@ -592,7 +592,7 @@ def hard(
         weight = xp.where(taken, xp.ones_like(x), 0)
     if xp.looks(x, check):
         return weight
-    fits = (given.whole >= 0) & (given.rest >= 0) & (given.part >= 0)
+    fits = (given.whole >= 0) & (given.rest() >= 0) & (given.part >= 0)
     fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
     fits = fits if share_ties else fits & (given.part == 0)
     return xp.where(fits[..., None], weight, math.nan)

@@ -76,12 +76,10 @@ class Rows(NamedTuple):
     key: Any = None
     factor: Any = None
 
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
         return with_axes(tuple(self.x.shape[:-1]), self.axes, self.sizes)
 
-    @property
     def batch(self) -> tuple[int, ...]:
         """Shape of a result with one entry per row."""
         return tuple(self.x.shape[:-1])
@@ -93,7 +91,7 @@ class Rows(NamedTuple):
 
     def column(self, xp: Adapter, values: Any) -> Any:
         """One number for each row."""
-        return xp.broadcast_to(values, self.batch)
+        return xp.broadcast_to(values, self.batch())
 
     def spoil(self, xp: Adapter, values: Any) -> Any:
         """Results of each row, with NaN for those of a row out of range."""
@@ -111,7 +109,7 @@ class Rows(NamedTuple):
         """Rows that are out of range unless they fit."""
         tau = self.tau
         if not tau.ndim:
-            tau = xp.broadcast_to(tau, self.batch)
+            tau = xp.broadcast_to(tau, self.batch())
         factor = xp.where(fits, xp.ones_like(tau), math.nan)
         if self.factor is not None:
             factor = factor * self.factor
@@ -322,7 +320,7 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
         return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
-    if not isinstance(temperature, list | tuple) and np.ndim(temperature) == 0:
+    if not isinstance(temperature, (list, tuple)) and np.ndim(temperature) == 0:
         value = np.asarray(check_temperature(temperature))
     else:
         value = real_numbers(temperature, "temperature")
@@ -383,7 +381,7 @@ def screened(
     if finite:
         fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
     if k is not None:
-        fits = fits & (k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)
+        fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
         fits = fits & (k.part == 0) if whole else fits
     return rows.held(xp, fits)
 
@@ -413,9 +411,9 @@ def verify(
     fits = fits and bool(in_range(tau).all())
     inner = True
     if k is not None:
-        fits = fits and bool(((k.whole >= 0) & (k.rest >= 0) & (k.part >= 0)).all())
+        fits = fits and bool(((k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)).all())
         fits = fits and not (whole and bool((k.part != 0).any()))
-        inner = fits and bool(((k.without(0) > 0) & (k.rest > 0)).all())
+        inner = fits and bool(((k.without(0) > 0) & (k.rest() > 0)).all())
     if finite:
         fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
     if not fits:

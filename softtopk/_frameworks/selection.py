@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import namespace, tally
+from .._namespace import is_nan, namespace, tally
 from .._rows import (
     Budget,
     Rows,
@@ -70,7 +70,7 @@ def solved(
         a, t = root.solve(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    one, rest = k.without(0), k.rest
+    one, rest = k.without(0), k.rest()
     warm = in_range(tau)
     fits = (row.top < math.inf) & (row.mean == row.mean) & warm
     fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
@@ -99,7 +99,7 @@ def solved(
 
 def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
     """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
-    xp, bad = namespace(x), t != t
+    xp, bad = namespace(x), is_nan(t)
     free = xp.isfinite(t)
     p = curve.value(root.distances(x, tau, a, xp.where(free, t, 0)))
     all_or_none = xp.where(bad, t, xp.where(t < 0, xp.ones_like(t), 0))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._namespace import is_nan
 from .._rows import NO_BUDGET
 from ..curves import Curve, resolve
 from .contract import Adapter
@@ -91,7 +92,7 @@ def soft_sort(
     away = xp.where(xp.isfinite(half), half - top[..., None], 0)
     value = 2 * (top + xp.sum(certain(xp, P, away) * away, axis=-1))
     taken = xp.places(rows.x.shape[-1], rows.x) < count
-    return rows.expand(xp, xp.where(taken | (value != value), value, -math.inf))
+    return rows.expand(xp, xp.where(taken | is_nan(value), value, -math.inf))
 
 
 def soft_rank(

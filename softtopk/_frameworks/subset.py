@@ -89,8 +89,8 @@ def tilted(
     k = budget(x, whole, part)
     good = in_range(tau)
     fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
-    fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest >= 0)
-    inner = fits & (k.whole > 0) & (k.rest > 0)
+    fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest() >= 0)
+    inner = fits & (k.whole > 0) & (k.rest() > 0)
     n = x.shape[-1]
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))

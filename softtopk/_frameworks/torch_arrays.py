@@ -13,14 +13,22 @@ from . import torch_internals as internals
 _PASSES = 4
 """Passes between two tests for the end; on an accelerator each test synchronises."""
 
+SINGLE = {"mps"}
+"""Devices without float64."""
+
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types of tensors whose values are in memory: no subclass with rules of its own."""
 
 
 def _whole(out: Any) -> Any:
-    """The result of a reduction; that of a DTensor is added up over the devices now."""
+    """The result of a reduction; that of a DTensor is added up over the devices now.
+
+    So is its gradient: PyTorch 2.10 would take the part of one device for the whole.
+    """
     if is_divided(out):
-        return out.redistribute(placements=_everywhere(out))
+        out = out.redistribute(placements=_everywhere(out))
+        if out.requires_grad:
+            out.register_hook(_whole)
     return out
 
 
@@ -42,13 +50,40 @@ def _everywhere(like: Any) -> list[Any]:
 
 def holds_tensors(value: Any) -> bool:
     """Whether a list, or a list in it, has an element that is a tensor of floats."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return any(map(holds_tensors, value))
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _kind(x: Any) -> str:
     return "nested" if x.is_nested else "sparse"
+
+
+def _kept(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """The type, or the widest one that the device has."""
+    lacks = device.type in SINGLE and dtype == torch.float64
+    return torch.float32 if lacks else dtype
+
+
+def _filled(value: Any, device: torch.device) -> Any:
+    """A tensor of one number that is on the CPU, on the device.
+
+    By a fill where its derivative is not asked for: a copy would make the host wait for
+    the device, which no CUDA graph can hold.
+    """
+    dtype = _kept(value.dtype, device)
+    followed = value.requires_grad or internals.in_dual_level()
+    traced = torch.compiler.is_compiling() or internals.transformed()
+    unread = internals.is_fake(value) or internals.recorded()
+    if followed or traced or unread or type(value) not in PLAIN:
+        return value.to(dtype).to(device)
+    return torch.full((), value.item(), dtype=dtype, device=device)
+
+
+def _number(values: Any) -> Any:
+    """A number for NumPy's array of one, which would be copied, and not filled in."""
+    one = isinstance(values, (np.ndarray, np.generic)) and not values.ndim
+    return values.item() if one else values
 
 
 class _Linalg:
@@ -134,8 +169,9 @@ class Arrays:
         if not isinstance(value, torch.Tensor):
             if holds_tensors(value):
                 raise TypeError("a list of tensors would lose their derivatives")
-            device = None if like is None else like.device
-            value = torch.as_tensor(value, device=device)
+            value = torch.as_tensor(value)
+            if like is not None:
+                value = value.to(_kept(value.dtype, like.device)).to(like.device)
         return value if like is None else Arrays.replicate(value, like)
 
     @staticmethod
@@ -229,7 +265,7 @@ class Arrays:
                     f"number, got a tensor of shape {tuple(value.shape)} on "
                     f"{value.device}"
                 )
-            value = value.to(like.device)
+            value = _filled(value, like.device)
         if is_divided(like) and not is_divided(value):
             from torch.distributed.tensor import DTensor
 
@@ -239,15 +275,17 @@ class Arrays:
     @staticmethod
     def traced(values: Any, like: Any) -> Any:
         """A list of numbers as a tensor, under torch.compile."""
-        given = isinstance(values, list | tuple | np.ndarray)
+        given = isinstance(values, (list, tuple, np.ndarray))
         if given and torch.compiler.is_compiling():
-            return torch.as_tensor(values, dtype=torch.float64, device=like.device)
+            wide = _kept(torch.float64, like.device)
+            return torch.as_tensor(values, dtype=wide, device=like.device)
         return values
 
     @staticmethod
     def integers(values: Any, like: Any) -> Any:
         if isinstance(values, torch.Tensor):
             return Arrays.replicate(values.to(torch.int64), like)
+        values = _number(values)
         if isinstance(values, int):
             given = torch.full((), values, dtype=torch.int64, device=like.device)
         else:
@@ -256,7 +294,8 @@ class Arrays:
 
     @staticmethod
     def numbers(values: Any, like: Any) -> Any:
-        if isinstance(values, float | int):
+        values = _number(values)
+        if isinstance(values, (float, int)):
             given = torch.full((), values, dtype=like.dtype, device=like.device)
         else:
             given = torch.as_tensor(values).to(like.dtype).to(like.device)
@@ -338,6 +377,11 @@ class Arrays:
                 "make_fx would record as many passes of a search as these scores need: "
                 "use torch.export or torch.compile, which keep the loop"
             )
+        if leaf(state).is_cuda and torch.cuda.is_current_stream_capturing():
+            raise NotImplementedError(
+                "a CUDA graph cannot hold a search whose number of passes depends on "
+                "the scores: use a call that one of the package's kernels computes"
+            )
         if internals.is_fake(leaf(state)):
             return step(*state)  # fake tensors have shapes and types only: one step
         passes = 1 if leaf(state).device.type == "cpu" else _PASSES
@@ -406,7 +450,12 @@ def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
     Its state is a flat list of tensors, none of which shares memory with another.
     """
     start, form = internals.flatten(state)
-    start = [_own(v) if isinstance(v, torch.Tensor) else torch.tensor(v) for v in start]
+    # On the device of the others: a number on the CPU would take part in each pass.
+    device = leaf(state).device
+    start = [
+        _own(v) if isinstance(v, torch.Tensor) else torch.tensor(v, device=device)
+        for v in start
+    ]
 
     def body(*flat: Any) -> tuple[Any, ...]:
         out, _ = internals.flatten(step(*internals.unflatten(flat, form)))

@@ -89,7 +89,7 @@ class _Module(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, **given: Any) -> torch.Tensor:
         """The operator at x; arguments such as `where` and `k` may be given here."""
-        settings = {name: getattr(self, name) for name in self._names} | given
+        settings = {**{name: getattr(self, name) for name in self._names}, **given}
         other = {"axis": settings.pop("axis")} if "axis" in settings else {}
         axis = one_of("dim", settings.pop("dim"), -1, "axis", other)
         out: torch.Tensor = type(self).operator(ADAPTER, x, axis=axis, **settings)

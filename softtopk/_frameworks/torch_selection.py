@@ -242,11 +242,11 @@ def on_numpy(
     )
     rows = x.numpy(force=True)
     found, plain = selection.on_numpy(curve, rows, whole, part, float(tau))
-    return tuple(map(torch.from_numpy, found)), plain
+    return tuple(map(torch.from_numpy, found)), bool(plain)
 
 
 def _tensor(value: Any) -> Any:
     """An array or a number of NumPy as a tensor."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, (np.ndarray, np.generic)):
         return torch.from_numpy(np.asarray(value))
     return value

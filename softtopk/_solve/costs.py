@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._namespace import loop, namespace
+from .._namespace import is_nan, loop, namespace
 from ..curves import Curve
 from . import exact
 from .root import LIMIT, decide, ends, leads_back, narrow
@@ -117,7 +117,7 @@ def begin(curve: Curve, row: Row) -> State:
     t = -middle * (weight / money)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
-    return follow(State(a, Search(t, low, high, far, far), t != t), row.tau)
+    return follow(State(a, Search(t, low, high, far, far), is_nan(t)), row.tau)
 
 
 def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:

@@ -129,7 +129,7 @@ def advance(
     m, P, C, W, S = row
     xp, (a, search, done) = namespace(P), at
     t, eps = search.t, xp.finfo(P.dtype).eps
-    few = xp.minimum(k.without(0), k.rest)
+    few = xp.minimum(k.without(0), k.rest())
     scale = xp.clip(few, None, 1)
     excess, noise = (P - C) - k.without(m), eps * (P + C)
     small = 2 * noise
@@ -172,7 +172,7 @@ def solve(
         found = sums(curve, distances(x, tau, at.anchor, at.search.t))
         return count + 1, advance(curve, k, tau, found, at, count, far)
 
-    middle = curve.inverse(k.mean)
+    middle = curve.inverse(k.mean())
     far = abs(middle)
     start = begin(curve, k, tau, row, middle)
     if free is not True:

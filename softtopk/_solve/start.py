@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, choose, either, loop, namespace, tally
+from .._namespace import after, choose, either, is_nan, loop, namespace, tally
 from .._rows import Budget
 from ..curves import Curve
 
@@ -175,7 +175,7 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     ``wide**-3``.  So the guess interpolates between the normal quantile and the
     noise's own, with ``wide**-3`` as the weight of the latter.
     """
-    xp, a, q = namespace(row.mean), row.mean, k.mean
+    xp, a, q = namespace(row.mean), row.mean, k.mean()
     middle = curve.inverse(q) if middle is None else middle
     mean, deviation = curve.noise or (0.0, 1.0)
     spread = row.deviation / tau / deviation
@@ -186,7 +186,7 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     above, below = (row.top - a) / tau, (row.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
-    one, rest = k.without(0), k.rest
+    one, rest = k.without(0), k.rest()
     # One call of the inverse serves both ends of the bracket, at k where k < 1 and at
     # k - n + 1 where k > n - 1.  Both hold at once only if n = 1, where both are k.
     single, all_but = one < 1, rest < 1
@@ -203,7 +203,7 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
         high = xp.where(row.far, room, high)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     far = abs(t) + math.inf
-    return follow(State(a, Search(t, low, high, far, far), t != t), tau)
+    return follow(State(a, Search(t, low, high, far, far), is_nan(t)), tau)
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:

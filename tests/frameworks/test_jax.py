@@ -67,7 +67,7 @@ def passes(name, x, ks):
     for k in ks:
         budget = Budget(np.full(R, int(k)), np.full(R, k - int(k)), np.full(R, n))
         at = start.begin(curve, budget, 1.0, start.moments(x, budget.n))
-        far = abs(curve.inverse(budget.mean))
+        far = abs(curve.inverse(budget.mean()))
         passes = np.full(R, 2)  # the extremes, and the deviation
         with np.errstate(all="ignore"):
             for count in range(100):

@@ -441,7 +441,8 @@ def in_two_processes(program, folder):
     for run in runs:
         out, errors = run.communicate(timeout=120)
         assert run.returncode == 0, errors
-        printed.append(out)
+        lines = out.splitlines(keepends=True)  # PyTorch 2.10 itself prints some
+        printed.append("".join(v for v in lines if not v.startswith("[Gloo]")))
     return printed
 
 

@@ -297,8 +297,8 @@ def test_budgets_beyond_single_precision_count_every_entry():
     k = Budget(big, part, big + np.array([3, 5]))
     np.testing.assert_array_equal(k.without(big - 1), [1.25, 1])
     np.testing.assert_array_equal(k.without(0) - (big - 1), [1.25, 1])
-    np.testing.assert_array_equal(k.rest, [2.75, 5])
-    np.testing.assert_allclose(k.mean, (big + part) / k.n, rtol=EPS)
+    np.testing.assert_array_equal(k.rest(), [2.75, 5])
+    np.testing.assert_allclose(k.mean(), (big + part) / k.n, rtol=EPS)
 
 
 @pytest.mark.parametrize("tau", [1.0, 0.5])
