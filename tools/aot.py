@@ -72,7 +72,8 @@ def compiled(forward: bool, curve: str, dtype: str, n: int, target: str) -> Usag
     rows |= dict.fromkeys(("PART", "TAU", "A", "T", "GK", "GTAU", "SUMMED"), f"*{wide}")
     rows |= {"WHOLE": "*i64", "part": "fp64", "temperature": "fp64"}
     constants = kernels.constants(known, forward)
-    tile = kernels.tiles(n, kind, constants["FLAT"], 64 if n < 100_000 else 1)._asdict()
+    among = 64 if n < 100_000 else 1, n % 16 == 0, TARGETS[target].warp_size
+    tile = kernels.tiles(n, kind, constants["FLAT"], *among)._asdict()
     warps = tile.pop("num_warps")
     constants |= {"LAST": kernels.SUMS if tile["S"] > 1 else 0}
     constants |= tile | {"DTYPE": tl.float64 if wide == "fp64" else tl.float32}
@@ -84,7 +85,7 @@ def compiled(forward: bool, curve: str, dtype: str, n: int, target: str) -> Usag
         for name in names
     }
     aligned = [i for i, name in enumerate(names) if signature[name][0] == "*"]
-    aligned += [names.index(name) for name in ("n", "stride")]
+    aligned += [names.index(name) for name in ("n", "stride") if n % 16 == 0]
     source = ASTSource(
         kernel,
         signature=signature,

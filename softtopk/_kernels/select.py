@@ -41,6 +41,38 @@ def _tile(X, row, stride, step, col, n, inside, other, DTYPE: tl.constexpr):
 
 
 @triton.jit
+def _held(
+    X,
+    row,
+    stride,
+    step,
+    n,
+    inside,
+    other,
+    DTYPE: tl.constexpr,
+    R: tl.constexpr,
+    B: tl.constexpr,
+    SPLIT: tl.constexpr,
+):
+    """All entries of the rows.
+
+    Triton gives adjacent entries to adjacent threads: a few to each thread if it can
+    tell that they are aligned, and otherwise one, so that all threads of a warp share a
+    row.  They would then hold several rows, one after the other, and repeat the numbers
+    of each.  So here a thread that Triton would give one entry at a time gets SPLIT
+    entries of one row, from as many parts of it.
+    """
+    if SPLIT == 1:
+        return _tile(X, row, stride, step, tl.arange(0, B), n, inside, other, DTYPE)
+    col = tl.arange(0, SPLIT)[:, None] * (B // SPLIT)
+    col += tl.arange(0, B // SPLIT)[None, :]
+    here = inside[None, :, None] & (col < n)[:, None, :]
+    at = X + (row * stride)[None, :, None] + (col.to(tl.int64) * step)[:, None, :]
+    x = tl.load(at, mask=here, other=other).to(DTYPE)
+    return tl.reshape(tl.permute(x, (1, 0, 2)), (R, B))
+
+
+@triton.jit
 def _plus(total, rest, term, HELD: tl.constexpr):
     """A sum over tiles and its accumulated rounding error (TwoSum)."""
     if HELD:
@@ -144,7 +176,7 @@ def select_kernel(
     LOW: tl.constexpr, HIGH: tl.constexpr, MEAN: tl.constexpr, DEV: tl.constexpr,
     BEND: tl.constexpr, DTYPE: tl.constexpr, K_ROWS: tl.constexpr,
     TAU_ROWS: tl.constexpr, R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
-    S: tl.constexpr, LAST: tl.constexpr,
+    SPLIT: tl.constexpr, S: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
     ENDS: tl.constexpr = (LOW > -INF) & (HIGH < INF)
     eps: tl.constexpr = EPS64 if DTYPE == tl.float64 else EPS32
@@ -167,7 +199,7 @@ def select_kernel(
     # below then have a single iteration, and the compiler removes them.
     x = tl.zeros([R, B], DTYPE)
     if HELD:
-        x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
+        x = _held(X, row, stride, 1, n, inside, -INF, DTYPE, R, B, SPLIT)
 
     # The moments of the finite scores: start.moments.
     count, total, top, least = zero, zero, zero - INF, zero + INF
@@ -359,8 +391,8 @@ def pull_kernel(
     stride, g_row, g_col, tau_stride, SUMMED, stage, rows, n,
     WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr,
     FLAT: tl.constexpr, DTYPE: tl.constexpr, TAU_ROWS: tl.constexpr,
-    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr, S: tl.constexpr,
-    LAST: tl.constexpr,
+    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr, SPLIT: tl.constexpr,
+    S: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
     """With w the slopes, W their sum, d = (x - a) / tau: the gradients
 
@@ -392,8 +424,8 @@ def pull_kernel(
     record = SUMMED, row, rows, stage
     x, g = tl.zeros([R, B], DTYPE), tl.zeros([R, B], DTYPE)
     if HELD:
-        x = _tile(X, row, stride, 1, col, n, inside, -INF, DTYPE)
-        g = _tile(G, row, g_row, g_col, col, n, inside, 0.0, DTYPE)
+        x = _held(X, row, stride, 1, n, inside, -INF, DTYPE, R, B, SPLIT)
+        g = _held(G, row, g_row, g_col, n, inside, 0.0, DTYPE, R, B, SPLIT)
 
     top = zero
     if LOGS:

@@ -33,6 +33,9 @@ finishes longer searches, each program sums the whole row by itself.
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
 """Named curves with functions in `curves.py`; other curves use `root.solve`."""
 
+WARP = 64 if torch.version.hip else 32
+"""Threads that run in step."""
+
 _WORKING = {
     torch.float64: torch.float64,
     torch.float32: torch.float32,
@@ -79,7 +82,8 @@ class Tiles(NamedTuple):
     The search of a row consists of numbers for the whole row, which every thread of its
     warps computes redundantly.  So a row has few warps, and many rows are in flight at
     once.  Rows that do not fit the registers are read again in each pass.  If rows are
-    long and too few to keep the device busy, S programs share each row.
+    long and too few to keep the device busy, S programs share each row.  SPLIT is what
+    `select._held` needs to know of rows that are not `aligned`.
     """
 
     R: int
@@ -87,12 +91,21 @@ class Tiles(NamedTuple):
     HELD: bool
     num_warps: int
     S: int = 1
+    SPLIT: int = 1
 
 
-def tiles(n: int, dtype: torch.dtype, flat: bool, rows: int) -> Tiles:
+def tiles(
+    n: int,
+    dtype: torch.dtype,
+    flat: bool,
+    rows: int,
+    aligned: bool = True,
+    warp: int = WARP,
+) -> Tiles:
     """The tiles for rows of n entries; `tools/aot.py` prints the registers they take.
 
-    Entmax with alpha < 3/2, whose curve is `flat`, needs more registers.
+    Entmax with alpha < 3/2, whose curve is `flat`, needs more registers.  Rows are
+    `aligned` if Triton knows that each begins at a multiple of 16 bytes.
     """
     wide = 2 if dtype == torch.float64 else 1
     B = max(16, 1 << (n - 1).bit_length())
@@ -101,7 +114,8 @@ def tiles(n: int, dtype: torch.dtype, flat: bool, rows: int) -> Tiles:
         B = B if held else 4096
         return Tiles(max(1, (1 << 16) // B), B, held, 1)
     if B * wide <= 128:
-        return Tiles(512 // (B * wide), B, True, 4)
+        size = 512 // wide
+        return Tiles(size // B, B, True, 4, SPLIT=1 if aligned else size // (4 * warp))
     longest = 4096 if flat or wide == 2 else 16384
     for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384, 8)):
         if B <= longest and B * wide <= most:
@@ -135,7 +149,8 @@ def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
     import triton.language as tl
 
     rows, n = x.shape
-    tile = tiles(n, x.dtype, names["FLAT"], rows)
+    aligned = x.stride(0) % 16 == 0 and x.data_ptr() % 16 == 0
+    tile = tiles(n, x.dtype, names["FLAT"], rows, aligned)
     last = sums if tile.S > 1 else 0
     names |= tile._asdict() | {"LAST": last}
     names["DTYPE"] = tl.float64 if x.dtype == torch.float64 else tl.float32

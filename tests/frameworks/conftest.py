@@ -14,6 +14,7 @@ import torch
 
 import softtopk.jax
 import softtopk.torch
+from softtopk._frameworks.torch import ADAPTER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "package"))
 jax.config.update("jax_enable_x64", True)
@@ -50,7 +51,7 @@ class Torch(Library):
     @staticmethod
     def numpy(tensor):
         tensor = tensor.detach()
-        return (tensor.float() if tensor.dtype.itemsize == 2 else tensor).numpy()
+        return (tensor.float() if tensor.dtype.itemsize == 2 else tensor).cpu().numpy()
 
     @staticmethod
     def cast(array, dtype):
@@ -171,7 +172,36 @@ def lib(request):
     return {"torch": Torch, "jax": Jax}[request.param]
 
 
+@pytest.fixture
+def looked(monkeypatch):
+    """PyTorch looks at values by default on every device, as it does on the CPU.
+
+    For tests that expect the errors that then are raised; `test_device.py` says what
+    comes of the same rows where nobody looks.
+    """
+    looks = ADAPTER.looks
+
+    def always(x, check):
+        if check is not None:
+            return looks(x, check)
+        try:
+            return looks(x, True)
+        except ValueError:  # the values are traced, or there are none
+            return False
+
+    monkeypatch.setattr(ADAPTER, "looks", staticmethod(always))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--device", default="cpu", help="where the tensors of PyTorch are, such as cuda"
+    )
+
+
 def pytest_configure(config):
+    device = config.getoption("--device")
+    if device != "cpu":
+        torch.set_default_device(device)
     # Of torch's own making, when forward mode or a compiler is first used.
     config.addinivalue_line("filterwarnings", "default::DeprecationWarning:torch")
     # Torch calls what it has marked as replaced: torch.jit.script, where forward mode

@@ -97,7 +97,7 @@ def share_errors(x, k, curve):
     ulp of the exponent changes, in three roundings of it.
     """
     (p, _, _), k = select(x, k, curve)
-    p, eps = p.numpy(), EPS[x.dtype.type]
+    p, eps = p.cpu().numpy(), EPS[x.dtype.type]
     exact = stk.soft_topk(x.astype(float), k, curve, temperature=TAU)
     error = np.abs(p - exact).max(-1) / eps
     off = np.abs(exact.sum(-1) - k - (exact - p).sum(-1)) / eps
@@ -150,7 +150,7 @@ def gradient_errors(x, k, curve, seed=0):
         summed = summed * (w + change.clip(0) / eps)
     tiny = 1e-30
     return (
-        (by_x * TAU / (summed + tiny)).amax(-1).numpy(),
-        (by_k / (most * (s * shown).sum(-1).clip(1))).numpy(),
-        (by_tau * TAU / ((w * size * shown * far).sum(-1) + tiny)).numpy(),
+        (by_x * TAU / (summed + tiny)).amax(-1).cpu().numpy(),
+        (by_k / (most * (s * shown).sum(-1).clip(1))).cpu().numpy(),
+        (by_tau * TAU / ((w * size * shown * far).sum(-1) + tiny)).cpu().numpy(),
     )

@@ -203,7 +203,7 @@ def test_rows_out_of_range_that_nobody_looked_at_are_nan(per):
 
     both = f(X, np.array(k), bad)
     both += tuple(
-        v.numpy()
+        v.cpu().numpy()
         for v in (
             g(
                 torch.tensor(X),

@@ -121,6 +121,7 @@ def test_orders_pass_pytorchs_checks_of_gradients(f):
         assert torch.autograd.gradgradcheck(g, (x, alpha))
 
 
+@pytest.mark.usefixtures("looked")
 @pytest.mark.parametrize("name", ["entmax", "entmax_loss"])
 def test_an_order_out_of_range_is_refused_in_numpys_words(lib, name):
     target = (lib.array(0),) if name == "entmax_loss" else ()

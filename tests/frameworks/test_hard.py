@@ -61,6 +61,7 @@ def test_the_first_of_several_axes_in_c_order(lib):
         assert lib.numpy(found).tolist() == expected
 
 
+@pytest.mark.usefixtures("looked")
 def test_ties_that_go_to_the_first_ask_for_a_whole_number(lib):
     x = lib.array(TIED)
     for f in (lib.ops.top_k, lib.ops.top_k_st):
@@ -93,6 +94,7 @@ def test_indices_descend_by_score_and_ascend_among_equals(lib, k):
     assert (lib.numpy(program(lib.array(TIED))) == expected).all()
 
 
+@pytest.mark.usefixtures("looked")
 def test_indices_of_entries_that_take_part(lib):
     x, mask = lib.array(TIED), lib.array(MASK)
     k = int(MASK.sum(-1).min())

@@ -1,10 +1,13 @@
-"""The kernels of the selection, interpreted on the CPU, against 50 digits.
+"""The kernels of the selection against 50 digits, interpreted or on an accelerator.
 
 Triton decides when it is imported whether it interprets: so these tests have a process
-of their own, which `make frameworks` starts with TRITON_INTERPRET=1.
+of their own, which `make frameworks` starts with TRITON_INTERPRET=1.  With the option
+`--device cuda` they run on the accelerator instead.
 """
 
+import copy
 import os
+import pickle
 from functools import partial
 
 import numpy as np
@@ -31,7 +34,8 @@ from softtopk import curves
 from softtopk._frameworks import torch_selection as rules
 from softtopk._kernels import torch as kernels
 
-if os.environ.get("TRITON_INTERPRET") != "1":
+DEVICE = torch.get_default_device().type  # of the option --device
+if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("needs TRITON_INTERPRET=1", allow_module_level=True)
 pytest.importorskip("triton")
 
@@ -45,7 +49,13 @@ few = pytest.mark.parametrize("curve", FEW, ids=lambda c: c.name)
 
 @pytest.fixture(autouse=True)
 def interpreted(monkeypatch):
-    monkeypatch.setattr(kernels, "ON_CPU", True)
+    monkeypatch.setattr(kernels, "ON_CPU", DEVICE == "cpu")
+
+
+@pytest.fixture
+def by_operations(monkeypatch):
+    """A function after whose call PyTorch's operations select, on every device."""
+    return lambda: monkeypatch.setattr(kernels, "LONGEST", 0)
 
 
 @pytest.fixture
@@ -85,6 +95,18 @@ def test_rows_that_do_not_fit_a_tile(curve):
     rng = np.random.default_rng(2)
     x = rows(rng, 55, 200, np.float32)
     check_shares(x, budgets(rng, x), curve)
+
+
+@pytest.mark.parametrize("curve", [curves.LAPLACE, curves.entmax(1.25)], ids=str)
+def test_rows_that_are_not_aligned(curve, monkeypatch):
+    """Each thread has entries from several parts of a row; each part counts once."""
+    tile = kernels.Tiles(32, 64, True, 1, SPLIT=4)
+    monkeypatch.setattr(kernels, "tiles", lambda *_: tile)
+    rng = np.random.default_rng(8)
+    x = rows(rng, 55, 50, np.float32)
+    k = budgets(rng, x)
+    check_shares(x, k, curve)
+    check_gradients(x, k, curve)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +195,7 @@ SPECIAL = torch.tensor(
 COUNTS = torch.tensor([3.0, 0, 4, 1, 1, 0, -1, 5, 1, 1, 2])
 
 
-def test_a_budget_and_a_temperature_of_each_row(monkeypatch):
+def test_a_budget_and_a_temperature_of_each_row(by_operations):
     rng = np.random.default_rng(7)
     x, mask = torch.tensor(rng.normal(size=(40, 9))), torch.tensor(rng.random((40, 9)))
     k, tau = (torch.tensor(rng.uniform(0.1, 1, 40)) for _ in range(2))
@@ -188,20 +210,20 @@ def test_a_budget_and_a_temperature_of_each_row(monkeypatch):
         return p, *torch.autograd.grad((p**3).sum(), given)
 
     own = list(map(found, FEW))
-    monkeypatch.setattr(kernels, "ON_CPU", False)
+    by_operations()
     for curve, one in zip(FEW, own, strict=True):
         torch.testing.assert_close(one, found(curve), rtol=1e-12, atol=1e-13)
 
 
 @few
-def test_special_rows_are_those_of_the_other_path(curve, monkeypatch):
+def test_special_rows_are_those_of_the_other_path(curve, by_operations):
     def found():
         x = SPECIAL.clone().requires_grad_()
         p = st.soft_topk(x, COUNTS, curve, check=False)
         return p.detach(), *torch.autograd.grad((p[[0, 1, 2, 8, 9, 10]] ** 2).sum(), x)
 
     own = found()
-    monkeypatch.setattr(kernels, "ON_CPU", False)
+    by_operations()
     for one, two in zip(own, found(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-6, equal_nan=True)
 
@@ -336,7 +358,7 @@ def test_derivatives_of_every_order(curve):
     assert torch.autograd.gradgradcheck(f, given, fast_mode=True)
 
 
-def test_transforms(monkeypatch):
+def test_transforms(by_operations):
     def f(x):
         return st.soft_topk(x, 3.0, temperature=0.8, check=False)
 
@@ -356,7 +378,7 @@ def test_transforms(monkeypatch):
         )
 
     own = results()
-    monkeypatch.setattr(kernels, "ON_CPU", False)
+    by_operations()
     for one, two in zip(own, results(), strict=True):
         torch.testing.assert_close(one, two, rtol=0, atol=1e-12)
 
@@ -401,7 +423,7 @@ def test_checkpoints_and_autocast():
     def f(x):
         return st.soft_topk(x @ x.mT, 2, check=False).float().square().sum()
 
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         (one,) = torch.autograd.grad(f(x), x)
         (two,) = torch.autograd.grad(checkpoint(f, x, use_reentrant=False), x)
     torch.testing.assert_close(one, two)
@@ -420,6 +442,8 @@ def test_what_goes_the_other_way():
     x = torch.randn(2, 9)
     named = curves.LAPLACE
     assert rules.is_fused(named, x)
+    assert rules.is_fused(copy.deepcopy(named), x)
+    assert rules.is_fused(pickle.loads(pickle.dumps(named)), x)
     assert not rules.is_fused(named.shifted(1.0), x)
     assert not rules.is_fused(named, x.to(torch.int64))
     assert not rules.is_fused(named, torch.empty(2, 9, device="meta"))

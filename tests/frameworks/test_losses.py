@@ -136,6 +136,7 @@ def test_log_partition_has_the_entropy_for_its_derivative_by_temperature(lib):
     assert first == pytest.approx((exact(tau + h) - exact(tau - h)) / (2 * h), abs=1e-6)
 
 
+@pytest.mark.usefixtures("looked")
 def test_subsets_of_none_of_all_and_with_masks(lib):
     x = np.array([[3.0, 1.0, -2.0], [0.0, 0.0, 5.0], [1.0, -np.inf, 2.0]])
     for k in ([0, 3, 2], [2, 1, 1]):
@@ -172,6 +173,7 @@ def test_distributions_are_the_cores(lib):
         assert (lib.numpy(p)[~mask] == 0).all()
 
 
+@pytest.mark.usefixtures("looked")
 def test_bad_targets_raise(lib):
     x = lib.array(X)
     for target, message in [

@@ -37,7 +37,7 @@ def test_cross_entropy_is_that_of_pytorch(lib, reduction):
         x = torch.tensor(X, requires_grad=True)
         known = torch.nn.functional.cross_entropy(x, torch.tensor(target), **given)
         (slope,) = torch.autograd.grad(known.sum(), x)
-        known, slope = known.detach().numpy(), slope.numpy()
+        known, slope = known.detach().cpu().numpy(), slope.cpu().numpy()
 
         def total(x, target=target):
             return library_of(lib)[0]("cross_entropy", x, target, **given).sum()

@@ -367,6 +367,7 @@ def test_a_curve_of_ones_own(lib):
         assert abs(lib.numpy(gx) - core).max() < 1e-13
 
 
+@pytest.mark.usefixtures("looked")
 @pytest.mark.parametrize(
     ("x", "k", "settings", "message"),
     [
@@ -420,6 +421,7 @@ def test_a_row_out_of_range_that_nobody_looks_at_is_nan_and_no_other(lib):
     assert np.isnan(p).all()
 
 
+@pytest.mark.usefixtures("looked")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_bad_score_is_found_in_a_long_row(lib, dtype):
     """XLA's largest and least of 5000 scores leave a NaN out."""

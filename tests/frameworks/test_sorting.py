@@ -75,6 +75,7 @@ def test_a_permutation_has_no_negative_share(lib):
     assert P.min() == 0
 
 
+@pytest.mark.usefixtures("looked")
 @each
 def test_axes_temperatures_and_rows_out_of_range(lib, name):
     core, own = getattr(stk, name), getattr(lib.ops, name)

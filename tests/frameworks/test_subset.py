@@ -29,7 +29,7 @@ def test_eager_torch_keeps_a_few_arrays_of_the_size_of_the_scores():
     assert sum(kept) < 2 * x.nbytes
     (gx,) = torch.autograd.grad(p, x, torch.tensor(G))
     exact = stk.linearize(stk.grad_topk, X, 5).vjp(G)
-    np.testing.assert_allclose(gx.numpy(), exact, 0, 1e-14)
+    np.testing.assert_allclose(gx.cpu().numpy(), exact, 0, 1e-14)
 
 
 LOOPS = jax.__version_info__ >= (0, 10)
@@ -86,7 +86,7 @@ def test_the_compiled_gradient_stores_what_it_reads_at_every_point():
     x = torch.tensor(X, requires_grad=True)
     (gx,) = torch.autograd.grad(f(x), x, torch.tensor(G))
     exact = stk.linearize(stk.grad_topk, X, 5).vjp(G)
-    np.testing.assert_allclose(gx.numpy(), exact, 0, 1e-14)
+    np.testing.assert_allclose(gx.cpu().numpy(), exact, 0, 1e-14)
     nodes = graphs[-1].graph.nodes
     stored = [n.meta["val"].shape for n in nodes if "as_strided" in str(n.target)]
     assert stored.count(x.shape) == 1
@@ -128,7 +128,7 @@ def test_every_route_has_the_same_gradients(tau, monkeypatch):
             for at in zip(x, k, np.broadcast_to(tau, 8), g, strict=True)
         ]
     )
-    np.testing.assert_allclose(quick[1].numpy(), exact, 0, 1e-13)
+    np.testing.assert_allclose(quick[1].cpu().numpy(), exact, 0, 1e-13)
     h = 1e-6
     moved = [
         np.stack(
@@ -141,7 +141,7 @@ def test_every_route_has_the_same_gradients(tau, monkeypatch):
     ]
     rows = ((moved[0] - moved[1]) / (2 * h) * g).sum(-1)
     by_tau = rows if np.ndim(tau) else rows.sum()
-    np.testing.assert_allclose(quick[2].numpy(), by_tau, 1e-5, 1e-7)
+    np.testing.assert_allclose(quick[2].cpu().numpy(), by_tau, 1e-5, 1e-7)
     np.testing.assert_allclose(
         jax.grad(lambda t: (stk_jax.grad_topk(x, k, temperature=t) * g).sum())(tau),
         by_tau,
