@@ -52,7 +52,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 .DEFAULT_GOAL := help
 .PHONY: help env environments newest book live pdf site test quick times frameworks
 .PHONY: proofs lint browser bench
-.PHONY: bench-frameworks bench-accelerator bench-scale peers refresh dist serve clean
+.PHONY: bench-frameworks accelerator bench-scale peers refresh dist serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -144,8 +144,10 @@ bench-frameworks: $(PEERS)/.installed ## the same on PyTorch and JAX, beside the
 	PYTHONPATH=$(CURDIR) $(PEERS)/bin/python benchmarks/bench_frameworks.py \
 	  --markdown benchmarks/frameworks.md
 
-bench-accelerator: ## on the accelerator of this machine, with the python whose torch drives it
-	PYTHONPATH=$(CURDIR) $(PYTHON) benchmarks/bench_accelerator.py
+# With DRY=1 it is tried on the CPU, by the environment of the frameworks; otherwise by the
+# python whose torch drives the accelerator.  STAGES leaves out all others.
+accelerator: $(if $(DRY),$(FRAMEWORKS)/.installed) ## correctness and times on the accelerator of this machine, into benchmarks/accelerator.json
+	DRY=$(DRY) $(if $(DRY),$(FRAMEWORKS)/bin/python,$(PYTHON)) tools/accelerator $(STAGES)
 
 bench-scale: $(FRAMEWORKS)/.installed ## workers and files of up to a thousand million scores, into benchmarks/scale.json
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/bench_scale.py
