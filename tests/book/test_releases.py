@@ -80,8 +80,11 @@ def test_every_release_of_the_table_is_tested_as_it_says(name: str) -> None:
 
 # --- What the oldest PyTorch cannot follow -------------------------------------------
 
-# PyTorch never meets these: Triton's language, and what only NumPy and JAX call.
-OTHERS = ("_kernels/*", "_frameworks/jax.py", "*/numpy.py", "_solve/balance.py")
+# PyTorch never meets these: Triton's language, and what only the other libraries call.
+OTHERS = (
+    *("_kernels/*", "_frameworks/jax*.py", "*/numpy.py", "_solve/balance.py"),
+    *("dask.py", "_operator.py"),
+)
 TRACED = [
     path
     for path in sorted((ROOT / "softtopk").rglob("*.py"))
