@@ -1,0 +1,127 @@
+"""One number for one experiment: the pages that report the routers agree.
+
+The experiment of *training/router* is reported there, twice, and on *Which one to use*;
+the recipe of the mixture of experts repeats it in a shorter run with its own layer, and
+quotes the chapter. A gate and a start have one name on all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
+GATES = {
+    "hard, renormalised": "hard",
+    "hard, undivided": "undivided",
+    "soft": "soft",
+    "hard, with balanced load": "balanced",
+}
+COLUMNS = ["level, $k=1$", "level, $k=2$", "uneven, $k=1$", "uneven, $k=2$"]
+
+
+def text_of(name: str) -> str:
+    """The Markdown of a page."""
+    if name.endswith(".md"):
+        return (BOOK / name).read_text("utf8")
+    cells = nbformat.read(BOOK / name, as_version=4).cells
+    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+
+
+def printed(name: str) -> str:
+    """The stored text of a notebook's cells."""
+    cells = nbformat.read(BOOK / name, as_version=4).cells
+    return "".join(
+        output.get("text", "")
+        for cell in cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The tables of a page: their rows, each a list of cells; the head comes first."""
+    found = re.findall(r"(?:^\|.*\|\n)+", f"{text}\n", re.MULTILINE)
+    rows = [
+        [[c.strip(" *") for c in line.strip("|").split("|")] for line in t.splitlines()]
+        for t in found
+    ]
+    return [[row for row in t if not set("".join(row)) <= set("-: ")] for t in rows]
+
+
+def accuracies(text: str) -> dict[str, dict[str, float]]:
+    """The accuracy of each gate at each start, from the table with these columns."""
+    (table,) = [t for t in tables(text) if set(COLUMNS) <= set(t[0])]
+    places = [table[0].index(name) for name in COLUMNS]
+    found = {}
+    for row in table[1:]:
+        numbers = [row[place] for place in places]
+        if all(re.fullmatch(r"[\d.]+", n) for n in numbers):
+            values = [float(n) / (1 if "." in n else 100) for n in numbers]
+            found[row[0]] = dict(zip(COLUMNS, values, strict=True))
+    return found
+
+
+def test_the_router_has_one_number_for_each_gate_and_start() -> None:
+    chapter = accuracies(text_of("training/router.ipynb"))
+    chosen = accuracies(text_of("practice/choosing.md"))
+    assert set(chosen) == set(GATES.values())
+    for long, short in GATES.items():
+        assert chapter[long] == chosen[short], long
+
+
+def test_the_advice_repeats_the_numbers() -> None:
+    text = text_of("training/router.ipynb")
+    measured = accuracies(text)
+    (advice,) = [t for t in tables(text) if t[0][0] == "your case"]
+    lines = {row[0]: row for row in advice[1:]}
+    for case, gate in (
+        ("$k=1$, level start", "hard, undivided"),
+        ("$k=1$, uneven start", "hard, with balanced load"),
+        ("$k=2$, level start", "hard, renormalised"),
+        ("$k=2$, uneven start", "hard, with balanced load"),
+    ):
+        budget, start = case.removesuffix(" start").split(", ")
+        right = f"{measured[gate][f'{start}, {budget}']:.2f}"
+        assert right in lines[case][-1].split(" or ")
+
+
+def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
+    name = "recipes/mixture-of-experts.ipynb"
+    text = text_of(name)
+    chapter = accuracies(text_of("training/router.ipynb"))
+    uneven, level = "uneven, $k=2$", "level, $k=1$"
+    soft, plain = chapter["soft"][level], chapter["hard, undivided"][level]
+    assert f"({soft:.2f} against {plain:.2f})" in text
+    balanced = chapter["hard, with balanced load"][uneven]
+    hard = chapter["hard, renormalised"][uneven]
+    assert f"(accuracy {balanced:.2f} with a bias, {hard:.2f} without)" in text
+    # what it prints itself, by budget and gate: first the level start, then the uneven
+    lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
+    own = {(k, gate): float(right) for k, gate, right in lines}
+    assert f"it is at {hard:.2f} instead of {own['2', 'hard']:.2f}" in text
+    for gate, of_chapter in (("undivided", plain), ("soft", soft)):
+        assert abs(own["1", gate] - of_chapter) < 0.015
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "training/router.ipynb",
+        "recipes/mixture-of-experts.ipynb",
+        "practice/choosing.md",
+    ],
+)
+def test_a_start_and_a_gate_have_one_name(name: str) -> None:
+    text = text_of(name) + printed(name) if name.endswith("ipynb") else text_of(name)
+    assert "uneven" in text and "undivided" in text
+    assert not re.search(r"two ahead|hard, softmax|start(?:s|ed)? behind", text)
+
+
+def test_a_changed_number_is_found() -> None:
+    text = text_of("practice/choosing.md")
+    wrong = text.replace("| soft | 94 | 95 |", "| soft | 94 | 90 |")
+    assert wrong != text and accuracies(wrong) != accuracies(text)
