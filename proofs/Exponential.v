@@ -1,8 +1,9 @@
 (** * The curve min(1, e^t)
 
     With the budget 1 its shares are the softmax ([clipped_softmax]).  For every real
-    budget its threshold is the smallest of the candidates that arise when some scores
-    are taken to be at or above it ([clipped_minimum]); no candidate need be tested. *)
+    budget its threshold is unique ([clipped_unique]), and the smallest of the candidates
+    that arise when some scores are taken to be at or above it ([clipped_minimum]); no
+    candidate need be tested. *)
 
 From Coq Require Import Reals Lra Lia Arith.
 From Coquelicot Require Import Coquelicot.
@@ -49,6 +50,23 @@ Proof.
 Qed.
 
 (** ** The threshold is a minimum *)
+
+(** Below zero the curve rises strictly, and from zero on it is 1. *)
+Lemma clipped_strict_between : strict_between clipped.
+Proof.
+  intros s t H Hin; unfold clipped in *; pose proof (exp_increasing s t H) as He.
+  assert (Hs : exp s < 1).
+  { destruct (Rlt_or_le (exp s) 1) as [H1|H1]; [exact H1|exfalso].
+    rewrite !Rmin_left in Hin by lra; lra. }
+  rewrite (Rmin_right 1 (exp s)) by lra; apply Rmin_glb_lt; lra.
+Qed.
+
+Theorem clipped_unique n x k l l' : 0 < k < INR n ->
+  threshold clipped n x k l -> threshold clipped n x k l' -> l = l'.
+Proof.
+  apply (threshold_unique_between clipped n x k l l' clipped_curve clipped_strict_between).
+  left; intros t; apply clipped_unit.
+Qed.
 
 (** How many scores [top] marks, and the sum of the weights of the others. *)
 Definition marked n (top : nat -> bool) := ∑_(i < n) (if top i then 1 else 0).

@@ -2,8 +2,9 @@
 
     Every Jacobian of a selection has this form.  It is symmetric, its rows sum to
     zero, its form is that of a weighted graph Laplacian ([J_laplacian]), hence
-    positive semidefinite ([J_positive]), below the diagonal matrix of the slopes
-    ([J_below_diagonal]) and bounded by the largest of them ([J_bounded]). *)
+    positive semidefinite ([J_positive]), zero on the vectors that are constant where the
+    slopes are positive, and on no others ([J_kernel]), below the diagonal matrix of the
+    slopes ([J_below_diagonal]) and bounded by the largest of them ([J_bounded]). *)
 
 From Coq Require Import Reals Lra Lia Arith.
 From TopK Require Import Sums.
@@ -74,6 +75,41 @@ Proof.
   apply sum_nonneg; intros i Hi; apply sum_nonneg; intros j Hj.
   apply Rmult_le_pos; [|apply Rlt_le, Rinv_0_lt_compat; lra].
   apply Rmult_le_pos; [apply Rmult_le_pos; auto|apply pow2_ge_0].
+Qed.
+
+(** A sum of squares is zero only if each of them is. *)
+Theorem J_kernel n w v : (forall i, (i < n)%nat -> 0 <= w i) -> 0 < total n w ->
+  (form n w v = 0 <->
+   forall i j, (i < n)%nat -> (j < n)%nat -> 0 < w i -> 0 < w j -> v i = v j).
+Proof.
+  intros Hw HW; rewrite J_laplacian by lra.
+  assert (H2W : 0 < / (2 * total n w)) by (apply Rinv_0_lt_compat; lra).
+  assert (Hp : forall i j, (i < n)%nat -> (j < n)%nat ->
+    0 <= w i * w j * (v i - v j) ^ 2 / (2 * total n w)).
+  { intros i j Hi Hj; apply Rmult_le_pos; [|lra].
+    apply Rmult_le_pos; [apply Rmult_le_pos; auto|apply pow2_ge_0]. }
+  split.
+  - intros H i j Hi Hj Hwi Hwj.
+    assert (E : 0 = ∑_(j < n) w i * w j * (v i - v j) ^ 2 / (2 * total n w)).
+    { apply (eq_of_sum_le n (fun _ => 0)
+        (fun i => ∑_(j < n) w i * w j * (v i - v j) ^ 2 / (2 * total n w))); [| |exact Hi].
+      - intros h Hh; apply sum_nonneg; auto.
+      - rewrite H, sum_zero; lra. }
+    assert (E' : 0 = w i * w j * (v i - v j) ^ 2 / (2 * total n w)).
+    { apply (eq_of_sum_le n (fun _ => 0)
+        (fun j => w i * w j * (v i - v j) ^ 2 / (2 * total n w))); [auto| |exact Hj].
+      rewrite <- E, sum_zero; lra. }
+    assert (Hww : 0 < w i * w j) by now apply Rmult_lt_0_compat.
+    assert (Hz : (v i - v j) ^ 2 = 0).
+    { apply Rmult_eq_reg_l with (w i * w j / (2 * total n w)).
+      - unfold Rdiv in *; lra.
+      - apply Rgt_not_eq; now apply Rdiv_lt_0_compat; [|lra]. }
+    assert (v i - v j = 0) by nra; lra.
+  - intros H; rewrite <- (sum_zero n); apply sum_ext; intros i Hi.
+    rewrite <- (sum_zero n); apply sum_ext; intros j Hj.
+    destruct (Hw i Hi) as [Hwi|<-]; [|unfold Rdiv; ring].
+    destruct (Hw j Hj) as [Hwj|<-]; [|unfold Rdiv; ring].
+    rewrite (H i j Hi Hj Hwi Hwj); unfold Rdiv; ring.
 Qed.
 
 (** What is taken from the diagonal is a square. *)

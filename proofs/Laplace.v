@@ -4,8 +4,9 @@
     [f] and [1 - f] ([laplace_slope]).  The threshold is found without a search: the
     scores above it are those at which the sum of the shares would be below [k], and
     then a quadratic equation gives it in a form that subtracts no nearly equal numbers
-    ([laplace_threshold]).  The square root in it is the sum of the slopes
-    ([laplace_root]). *)
+    ([laplace_threshold]); in order of the scores those above it come first, so that a
+    binary search finds them ([laplace_count]).  The square root in it is the sum of the
+    slopes ([laplace_root]). *)
 
 From Coq Require Import Reals Lra Lia Arith.
 From Coquelicot Require Import Coquelicot.
@@ -153,6 +154,30 @@ Proof. apply sum_nonneg; intros i _; destruct (above n x k i); [apply Rlt_le, ex
 Lemma sumB_nonneg : 0 <= sumB n x k.
 Proof. apply sum_nonneg; intros i _; destruct (above n x k i); [lra|apply Rlt_le, exp_pos]. Qed.
 
+(** Of each product of two weights, one from above the threshold and one from below, the
+    logarithm is at most 0. *)
+Lemma product_bound : sumA n x k * sumB n x k <= count n x k * (INR n - count n x k).
+Proof.
+  assert (Hz : 0 < exp l) by apply exp_pos.
+  assert (HA : exp l * sumA n x k <= count n x k).
+  { unfold sumA, count; rewrite <- sum_scal; apply sum_le; intros i Hi.
+    pose proof (above_spec i Hi) as H; destruct (above n x k i); [|lra].
+    rewrite <- exp_plus, <- exp_0; apply exp_rising; lra. }
+  assert (HB : exp (- l) * sumB n x k <= INR n - count n x k).
+  { apply Rle_trans with (∑_(i < n) (1 - (if above n x k i then 1 else 0)));
+      [|unfold count; rewrite sum_minus, sum_const; lra].
+    unfold sumB; rewrite <- sum_scal; apply sum_le; intros i Hi.
+    pose proof (above_spec i Hi) as H; destruct (above n x k i); [lra|].
+    rewrite <- exp_plus, Rminus_0_r, <- exp_0; apply exp_rising; lra. }
+  assert (E : exp l * exp (- l) = 1) by (rewrite <- exp_plus, Rplus_opp_r; apply exp_0).
+  replace (sumA n x k * sumB n x k)
+    with (exp l * sumA n x k * (exp (- l) * sumB n x k))
+    by (transitivity ((exp l * exp (- l)) * (sumA n x k * sumB n x k)); [ring|rewrite E; ring]).
+  apply Rmult_le_compat; [| |exact HA|exact HB].
+  - apply Rmult_le_pos; [lra|apply sumA_nonneg].
+  - apply Rmult_le_pos; [apply Rlt_le, exp_pos|apply sumB_nonneg].
+Qed.
+
 Lemma balance : count n x k - exp l * sumA n x k / 2 + sumB n x k / exp l / 2 = k.
 Proof.
   assert (Hz : 0 < exp l) by apply exp_pos.
@@ -202,6 +227,21 @@ Proof.
       replace (- (x i - l)) with (l + - x i) by ring; rewrite exp_plus; field; lra.
     + rewrite Rabs_left1, Ropp_involutive by lra.
       unfold Rminus; rewrite exp_plus, exp_Ropp; field; lra.
+Qed.
+
+(** What is counted are the scores above the threshold.  That a score counts is decided by
+    its own sum of shares, and a larger score counts too. *)
+Theorem laplace_count n x k l : threshold laplace n x k l ->
+  (forall i, (i < n)%nat -> (above n x k i = true <-> l < x i)) /\
+  (forall i j, x i <= x j -> above n x k i = true -> above n x k j = true) /\
+  sumA n x k * sumB n x k <= count n x k * (INR n - count n x k).
+Proof.
+  intros Hl; split; [|split; [|exact (product_bound n x k l Hl)]].
+  - intros i Hi; pose proof (above_spec n x k l Hl i Hi) as H.
+    destruct (above n x k i); split; intros H1; try reflexivity; try discriminate; lra.
+  - intros i j H; unfold above; destruct (Rlt_dec _ k) as [Hi|]; [intros _|discriminate].
+    destruct (Rlt_dec _ k) as [|Hj]; [reflexivity|exfalso].
+    pose proof (load_falls laplace n x (x i) (x j) laplace_curve H); lra.
 Qed.
 
 (** The quadratic equation for [e^l]. *)

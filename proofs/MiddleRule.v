@@ -5,10 +5,12 @@
     the prices of the columns, then each column's in the same way.  Here the rule
     stops after one round ([middle_rule_rests]) at prices whose dual value is 17/2
     ([middle_rule_dual]), while no assignment is worth more than 8 and one is
-    ([best_assignment]); integer prices prove it ([certificate_dual]).
+    ([best_assignment]); integer prices prove it ([certificate_dual]).  No prices have a
+    dual value below that of an assignment ([weak_duality]), so 8 is the smallest
+    ([smallest_dual]).
     Nothing is used here but exact arithmetic. *)
 
-From Coq Require Import ZArith QArith Qminmax List Permutation FinFun Lia.
+From Coq Require Import ZArith QArith Qminmax List Permutation FinFun Lia Lqa.
 From TopK Require Import Sums.
 Import ListNotations.
 
@@ -123,3 +125,73 @@ Theorem certificate_dual :
   (dual (map (fun i => inject_Z (row_certificate i)) (seq 0 5))
         (map (fun j => inject_Z (column_certificate j)) (seq 0 5)) == 8)%Q.
 Proof. vm_compute; reflexivity. Qed.
+
+(** ** Weak duality *)
+
+Open Scope Q_scope.
+
+Lemma add_nonneg l : (forall q, In q l -> 0 <= q) -> 0 <= add l.
+Proof.
+  induction l as [|q l IH]; intros H; simpl; [apply Qle_refl|].
+  pose proof (H q (or_introl eq_refl)); pose proof (IH (fun r Hr => H r (or_intror Hr))); lra.
+Qed.
+
+Lemma member_le q l : (forall r, In r l -> 0 <= r) -> In q l -> q <= add l.
+Proof.
+  induction l as [|r l IH]; intros H Hq; [destruct Hq|]; simpl.
+  assert (Hl : 0 <= add l) by (apply add_nonneg; intros; apply H; now right).
+  pose proof (H r (or_introl eq_refl)); destruct Hq as [<-|Hq]; [lra|].
+  pose proof (IH (fun r Hr => H r (or_intror Hr)) Hq); lra.
+Qed.
+
+Lemma add_permuted (c : nat -> Q) l l' : Permutation l l' ->
+  add (map c l) == add (map c l').
+Proof. intros H; induction H; simpl; lra. Qed.
+
+(** What the scores of a row exceed their prices by. *)
+Definition exceeds (a b : nat -> Q) i :=
+  add (map (fun s => Qmax 0 (s - a i)) (less (nth i scores []) (map b (seq 0 5)))).
+
+Lemma exceeds_bound a b i j : (i < 5)%nat -> (j < 5)%nat ->
+  inject_Z (score i j) - b j - a i <= exceeds a b i.
+Proof.
+  intros Hi Hj; unfold exceeds.
+  apply Qle_trans with (Qmax 0 (inject_Z (score i j) - b j - a i)); [apply Q.le_max_r|].
+  apply member_le.
+  - intros r Hr; apply in_map_iff in Hr as [s [<- _]]; apply Q.le_max_l.
+  - apply in_map_iff; exists (inject_Z (score i j) - b j); split; [reflexivity|].
+    unfold less; apply in_map_iff; exists (score i j, b j); split; [reflexivity|].
+    do 5 (destruct i as [|i]; [do 5 (destruct j as [|j]; [simpl; auto 10|]); lia|]); lia.
+Qed.
+
+(** The prices of a permutation's experts are those of all experts; a pair is worth its two
+    prices and what its score exceeds them by. *)
+Theorem weak_duality a b s : permutation 5 s ->
+  inject_Z (value s) <= dual (map a (seq 0 5)) (map b (seq 0 5)).
+Proof.
+  intros Hs.
+  assert (Hb := add_permuted b _ _ (permutation_list 5 s Hs)).
+  assert (E : dual (map a (seq 0 5)) (map b (seq 0 5)) ==
+    add (map a (seq 0 5)) + add (map b (seq 0 5)) + add (map (exceeds a b) (seq 0 5)))
+    by reflexivity.
+  rewrite E; unfold value.
+  assert (H : forall i, (i < 5)%nat ->
+    inject_Z (score i (s i)) - b (s i) - a i <= exceeds a b i)
+    by (intros i Hi; apply exceeds_bound; [exact Hi|now apply (proj1 Hs)]).
+  pose proof (H 0%nat ltac:(lia)); pose proof (H 1%nat ltac:(lia)).
+  pose proof (H 2%nat ltac:(lia)); pose proof (H 3%nat ltac:(lia)).
+  pose proof (H 4%nat ltac:(lia)).
+  cbn [map seq add fold_right] in Hb |- *; rewrite !inject_Z_plus.
+  change (inject_Z 0) with 0; lra.
+Qed.
+
+Theorem smallest_dual :
+  (forall a b, 8 <= dual (map a (seq 0 5)) (map b (seq 0 5))) /\
+  (exists a b, dual (map a (seq 0 5)) (map b (seq 0 5)) == 8).
+Proof.
+  split.
+  - intros a b; destruct best_assignment as [_ [s [Hs Hv]]].
+    pose proof (weak_duality a b s Hs) as H; rewrite Hv in H; exact H.
+  - exists (fun i => inject_Z (row_certificate i)), (fun j => inject_Z (column_certificate j)).
+    exact certificate_dual.
+Qed.

@@ -4,7 +4,8 @@
     a threshold exists ([threshold_exists]); the thresholds form a closed interval
     ([thresholds_interval]), a point for a strictly rising curve ([threshold_unique])
     and under weaker conditions ([threshold_unique_between]); the shares are the same
-    for all of them ([shares_unique]).
+    for all of them ([shares_unique]).  [well_posed] says all this at once, and
+    [continuity_needed] that a curve may not jump.
     The shares lie in [0, 1] and sum to the budget; they keep the order of the
     scores, follow a permutation, ignore a shift and do not fall when the budget
     grows; selecting is rejecting the rest ([shares_dual]). *)
@@ -196,21 +197,25 @@ Proof.
     apply Rabs_def2 in Hnear; lra.
 Qed.
 
+(** Seen from the other end, a threshold is a threshold. *)
+Lemma threshold_dual f n x k l : threshold f n x k l <->
+  threshold (dual f) n (fun i => - x i) (INR n - k) (- l).
+Proof.
+  unfold threshold, dual; rewrite sum_minus, sum_const.
+  rewrite (sum_ext n (fun i => f (- (- x i - - l))) (fun i => f (x i - l)))
+    by (intros i _; f_equal; ring); split; lra.
+Qed.
+
 (** The same from the other end. *)
 Lemma smallest_threshold f n x k : curve f -> 0 < k < INR n ->
   exists a, threshold f n x k a /\ forall l, threshold f n x k l -> a <= l.
 Proof.
-  intros Hf Hk.
-  assert (E : forall l, threshold (dual f) n (fun i => - x i) (INR n - k) (- l)
-    <-> threshold f n x k l).
-  { intros l; unfold threshold, dual; rewrite sum_minus, sum_const.
-    rewrite (sum_ext n _ (fun i => f (x i - l)))
-      by (intros i _; f_equal; ring); split; lra. }
+  intros Hf Hk; assert (E := threshold_dual f n x k).
   destruct (largest_threshold (dual f) n (fun i => - x i) (INR n - k) (dual_curve f Hf)
     ltac:(lra)) as [b [Hb Hl]].
   exists (- b); split.
   - apply E; now rewrite Ropp_involutive.
-  - intros l H; specialize (Hl (- l) (proj2 (E l) H)); lra.
+  - intros l H; specialize (Hl (- l) (proj1 (E l) H)); lra.
 Qed.
 
 (** The thresholds form a closed interval. *)
@@ -287,7 +292,66 @@ Proof.
   - exact (shares_grow f n x k k p' p Hf (Rle_refl k) Hp' Hp i Hi).
 Qed.
 
+(** All thresholds give the same vector, which is a selection: it lies in [0, 1] and sums
+    to the budget.  Scores may be tied. *)
+Theorem well_posed f n x k : curve f -> 0 < k < INR n ->
+  exists a b p, a <= b /\ (forall l, threshold f n x k l <-> a <= l <= b) /\
+    (forall l, threshold f n x k l -> forall i, (i < n)%nat -> f (x i - l) = p i) /\
+    (forall i, (i < n)%nat -> 0 <= p i <= 1) /\ ∑_(i < n) p i = k.
+Proof.
+  intros Hf Hk; destruct (threshold_exists f n x k Hf Hk) as [l Hl].
+  destruct (thresholds_interval f n x k Hf Hk) as [a [b Hab]].
+  exists a, b, (fun i => f (x i - l)); split; [apply Hab in Hl; lra|].
+  split; [exact Hab|split; [|split; [intros; now apply curve_bounds|exact Hl]]].
+  intros l' Hl' i Hi.
+  apply (shares_unique f n x k (fun i => f (x i - l')) (fun i => f (x i - l)) Hf);
+    [exists l'; now split|exists l; now split|exact Hi].
+Qed.
+
+(** Where every budget has a threshold for all scores, the curve takes every value between
+    0 and 1, for instance at tied scores; a rising function that does so has no jump. *)
+Theorem continuity_needed f n : (forall s t, s <= t -> f s <= f t) ->
+  (forall t, 0 <= f t <= 1) -> (0 < n)%nat ->
+  (forall x k, 0 < k < INR n -> exists l, threshold f n x k l) ->
+  forall t, continuous f t.
+Proof.
+  intros Hup Hunit Hn Hex t.
+  assert (HN : 0 < INR n) by (now apply lt_0_INR).
+  assert (Honto : forall v, 0 < v < 1 -> exists u, f u = v).
+  { intros v Hv; destruct (Hex (fun _ => 0) (INR n * v)) as [l Hl]; [nra|].
+    unfold threshold in Hl; cbv beta in Hl; rewrite sum_const in Hl.
+    exists (0 - l); apply Rmult_eq_reg_l with (INR n); lra. }
+  apply continuity_pt_filterlim; intros eps He.
+  assert (Hr : exists d, 0 < d /\ forall s, s < t + d -> f s < f t + eps).
+  { destruct (Rlt_or_le (f t + eps / 2) 1) as [H|H].
+    - destruct (Honto (f t + eps / 2)) as [u Hu]; [specialize (Hunit t); lra|].
+      assert (Htu : t < u).
+      { destruct (Rlt_or_le t u) as [H1|H1]; [exact H1|exfalso].
+        specialize (Hup u t H1); lra. }
+      exists (u - t); split; [lra|]; intros s Hs; specialize (Hup s u ltac:(lra)); lra.
+    - exists 1; split; [lra|]; intros s _; specialize (Hunit s); lra. }
+  assert (Hl : exists d, 0 < d /\ forall s, t - d < s -> f t - eps < f s).
+  { destruct (Rlt_or_le 0 (f t - eps / 2)) as [H|H].
+    - destruct (Honto (f t - eps / 2)) as [u Hu]; [specialize (Hunit t); lra|].
+      assert (Htu : u < t).
+      { destruct (Rlt_or_le u t) as [H1|H1]; [exact H1|exfalso].
+        specialize (Hup t u H1); lra. }
+      exists (t - u); split; [lra|]; intros s Hs; specialize (Hup u s ltac:(lra)); lra.
+    - exists 1; split; [lra|]; intros s _; specialize (Hunit s); lra. }
+  destruct Hr as [d1 [Hd1 H1]], Hl as [d2 [Hd2 H2]].
+  exists (Rmin d1 d2); split; [now apply Rmin_glb_lt|].
+  intros s [_ Hs]; simpl in *; unfold R_dist in *.
+  pose proof (Rmin_l d1 d2); pose proof (Rmin_r d1 d2).
+  apply Rabs_def2 in Hs; specialize (H1 s ltac:(lra)); specialize (H2 s ltac:(lra)).
+  apply Rabs_def1; lra.
+Qed.
+
 (** ** Properties of the shares *)
+
+(** Whatever is subtracted from the scores, and whether or not it is a threshold. *)
+Theorem entries_in_unit f n x l : (forall t, 0 <= f t <= 1) ->
+  forall i, (i < n)%nat -> 0 <= f (x i - l) <= 1.
+Proof. intros Hf i _; apply Hf. Qed.
 
 Theorem shares_in_unit f n x k p : curve f -> shares f n x k p ->
   forall i, (i < n)%nat -> 0 <= p i <= 1.
@@ -343,15 +407,16 @@ Qed.
 
 (** To select [k] is to reject [n - k] of the negated scores. *)
 Theorem shares_dual f n x k :
-  (forall l, threshold f n x k l -> threshold (dual f) n (fun i => - x i) (INR n - k) (- l)) /\
-  (forall p, shares f n x k p ->
+  (forall l, threshold f n x k l <-> threshold (dual f) n (fun i => - x i) (INR n - k) (- l)) /\
+  (forall p, shares f n x k p <->
     shares (dual f) n (fun i => - x i) (INR n - k) (fun i => 1 - p i)).
 Proof.
   assert (E : forall i l, - (- x i - - l) = x i - l) by (intros; ring).
-  assert (H : forall l, threshold f n x k l ->
-    threshold (dual f) n (fun i => - x i) (INR n - k) (- l)).
-  { unfold threshold, dual; intros l Hl; rewrite sum_minus, sum_const, <- Hl.
-    rewrite (sum_ext n _ (fun i => f (x i - l))) by (intros; now rewrite E); ring. }
-  split; [exact H|]; intros p [l [Hl Hp]]; exists (- l); split; [now apply H|].
-  intros i Hi; unfold dual; now rewrite E, Hp.
+  assert (H := threshold_dual f n x k).
+  split; [exact H|]; intros p; split; intros [l [Hl Hp]]; exists (- l); split.
+  - now apply H.
+  - intros i Hi; unfold dual; now rewrite E, Hp.
+  - apply H; now rewrite Ropp_involutive.
+  - intros i Hi; specialize (Hp i Hi); unfold dual in Hp.
+    replace (x i - - l) with (- (- x i - l)) by ring; lra.
 Qed.

@@ -4,7 +4,8 @@
     ([sparsemax_projection], from the identity [sparsemax_pythagoras]); its threshold
     exists, is unique and lies below the largest score by at least [1/n] and at most 1
     ([sparsemax_threshold]).  In the same way the operator of the clip is the projection
-    onto the shares in [0, 1] with the sum [k] ([clip_projection]). *)
+    onto the shares in [0, 1] with the sum [k] ([clip_projection]), and the only nearest
+    point ([clip_nearest]). *)
 
 From Coq Require Import Reals Lra Lia Arith.
 From Coquelicot Require Import Coquelicot.
@@ -133,6 +134,36 @@ Qed.
 
 Definition clip t := Rmin 1 (Rmax 0 t).
 
+(** A formula without cases: [(|t| - |t - 1| + 1) / 2]. *)
+Lemma clip_formula t : (Rabs t - Rabs (t - 1) + 1) * / 2 = clip t.
+Proof.
+  unfold clip; destruct (Rle_or_lt t 0) as [H|H].
+  - rewrite Rmax_left, Rmin_right, !Rabs_left1 by lra; lra.
+  - rewrite (Rmax_right 0) by lra; rewrite (Rabs_pos_eq t) by lra.
+    destruct (Rle_or_lt t 1) as [H1|H1].
+    + rewrite Rmin_right, Rabs_left1 by lra; lra.
+    + rewrite Rmin_left, Rabs_pos_eq by lra; lra.
+Qed.
+
+Theorem clip_curve : curve clip.
+Proof.
+  split.
+  - intros s t H; unfold clip; now apply Rle_min_compat_l, Rle_max_compat_l.
+  - intros t; apply (continuous_ext _ _ _ clip_formula).
+    apply (continuous_mult (fun t => Rabs t - Rabs (t - 1) + 1) (fun _ => / 2));
+      [|apply continuous_const].
+    apply (continuous_plus (fun t => Rabs t - Rabs (t - 1)) (fun _ => 1));
+      [|apply continuous_const].
+    apply (continuous_minus Rabs (fun t => Rabs (t - 1))); [apply continuous_Rabs|].
+    apply (continuous_comp (fun t => t - 1) Rabs); [|apply continuous_Rabs].
+    apply (continuous_minus (fun t : R => t) (fun _ => 1));
+      [apply continuous_id|apply continuous_const].
+  - apply (is_lim_ext_loc (fun _ => 0)); [|apply is_lim_const].
+    exists 0; intros t H; unfold clip; rewrite Rmax_left, Rmin_right by lra; reflexivity.
+  - apply (is_lim_ext_loc (fun _ => 1)); [|apply is_lim_const].
+    exists 1; intros t H; unfold clip; rewrite Rmax_right, Rmin_left by lra; reflexivity.
+Qed.
+
 (** Shares of [k]. *)
 Definition capped_simplex n k (q : nat -> R) :=
   (forall i, (i < n)%nat -> 0 <= q i <= 1) /\ ∑_(i < n) q i = k.
@@ -157,4 +188,25 @@ Proof.
   - rewrite (Rmax_right 0) by lra; destruct (Rle_or_lt (x i - l) 1) as [H'|H'].
     + rewrite Rmin_right by lra; nra.
     + rewrite Rmin_left by lra; nra.
+Qed.
+
+(** The shares exist, and no other point is as near. *)
+Theorem clip_nearest n x k : 0 < k < INR n ->
+  exists p, shares clip n x k p /\ capped_simplex n k p /\
+    forall q, capped_simplex n k q ->
+      distance2 n p x <= distance2 n q x /\
+      (distance2 n q x <= distance2 n p x -> forall i, (i < n)%nat -> q i = p i).
+Proof.
+  intros Hk; destruct (threshold_exists clip n x k clip_curve Hk) as [l Hl].
+  exists (fun i => clip (x i - l)); set (p := fun i => clip (x i - l)).
+  assert (Hs : shares clip n x k p) by (exists l; split; [exact Hl|reflexivity]).
+  destruct (clip_projection n x k p Hs) as [Hc Hq].
+  split; [exact Hs|split; [exact Hc|]]; intros q Hcq; specialize (Hq q Hcq).
+  assert (H1 : 0 <= distance2 n q p) by (apply sum_nonneg; intros; apply pow2_ge_0).
+  split; [lra|]; intros H3 i Hi.
+  assert (E : 0 = (q i - p i) ^ 2).
+  { apply (eq_of_sum_le n (fun _ => 0) (fun i => (q i - p i) ^ 2)); [| |exact Hi].
+    - intros; apply pow2_ge_0.
+    - fold (distance2 n q p); rewrite sum_zero; lra. }
+  change (q i = p i); assert (q i - p i = 0) by nra; lra.
 Qed.

@@ -522,8 +522,10 @@ def in_top_k_loss(
     The cost of `grad_topk` twice.  It is :math:`\log(1+e^c)`, where :math:`\tau c` is
     the smoothed k-th largest of the other scores, :math:`\tau\log(e_k/e_{k-1})`, less
     the score of the class; a loss near 0 keeps its digits.  For k of 2 and more it is
-    not convex, which no loss can be that is near 0 for every class among the first k.
-    Its minimisers rank the k likeliest classes first.
+    not convex: a convex loss that is near 0 wherever the class is among the first two
+    is near 0 everywhere.  Where the k likeliest classes are likelier than the others,
+    scores along which the mean loss falls to its infimum rank them first in the end; a
+    minimum need not exist.
 
     References
     ----------

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +82,7 @@ def faults_of(file: str, text: str, formal: Formal) -> list[str]:
 
 
 def main() -> None:
-    """Compile and check; the last line counts what passed."""
+    """Compile and check; the last line counts what passed, and says in what time."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--accept", action="store_true", help="write the digests anew")
     options = parser.parse_args()
@@ -95,12 +96,13 @@ def main() -> None:
         sys.exit("\n".join(faults))
     if shutil.which("coqc") is None:
         sys.exit(INSTALL)
+    begin = time.perf_counter()
     compile_all(library)
     told = assumptions(library, formal.names)
     faults = [f for file, text in told.items() for f in faults_of(file, text, formal)]
     if faults:
         sys.exit("\n".join(faults))
-    print(f"{len(formal.names)} passed")
+    print(f"{len(formal.names)} passed in {time.perf_counter() - begin:.0f} s")
 
 
 if __name__ == "__main__":

@@ -276,6 +276,8 @@ def test_fault_is_a_warning(
         ("id: A2", "id: A1", "A1: stands twice"),
         ("source: book", "source: nobody", "N-1: unknown source 'nobody'"),
         ("note:", "remark:", "A2: .*remark"),
+        ("note:", "formal: A.a\n    note:", "A2: formal and covers stand together"),
+        ("note:", "covers: All.\n    note:", "A2: formal and covers stand together"),
     ],
 )
 def test_broken_ledger_is_refused(
@@ -373,7 +375,7 @@ sections:
     section: Part
     in: copy
     paragraphs:
-      - {number: 1, says: A bound, claims: A2}
+      - {number: 1, says: A bound, claims: A2, asks: N-1}
   - source: post
     section: End
     in: copy
@@ -422,6 +424,10 @@ def test_all_sections_of_a_source_are_listed(tmp_path: Path) -> None:
     assert [item["id"] for item in items] == ["post-the-part", "post-part"]
     assert items[0].select(".claim-list") == []  # everything in it holds
     assert "3" in items[1].select_one(".claim-note").text
+    # a section says which of its open questions we answer
+    asked = [item.select_one(".post-section").text for item in items]
+    assert "open questions" not in asked[0]
+    assert asked[1].endswith("Of its open questions we answer N-1 proved.")
 
 
 @pytest.mark.parametrize(

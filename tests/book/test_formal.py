@@ -187,7 +187,8 @@ sources:
   post: {title: A post, url: "https://example.org", covers: text}
   book: {title: This book, covers: results}
 claims:
-  - {id: A1, source: post, section: S, statement: It is., verdict: holds, formal: A.a}
+  - {id: A1, source: post, section: S, statement: It is., verdict: holds,
+     formal: A.a, covers: All of $n$.}
   - {id: A2, source: post, section: S, statement: It is., verdict: holds}
 results: []
 """
@@ -286,6 +287,7 @@ def test_the_ledger_marks_what_a_machine_has_checked(tmp_path: Path) -> None:
     assert first["data-proof"] == "machine-checked"
     assert first.find("span", class_="claim-badge-formal")
     assert first.find("a", href="book/chapter.html#formal-A-a")
+    assert first.select_one(".claim-covers").text == r"Covers: All of \(n\)."
     assert second["data-proof"] == "in the book"
     assert not second.find("span", class_="claim-badge-formal")
 

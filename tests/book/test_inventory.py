@@ -63,6 +63,7 @@ def test_faults_of_a_paragraph_are_found() -> None:
         ({"claims": ()}, "claims, or a reason"),
         ({"documents": ("copy", "dream")}, "unknown document 'dream'"),
         ({"claims": ("A01", "A02", "Z99")}, "unknown claim Z99"),
+        ({"asks": ("N-30", "A01")}, "unknown result A01"),
         ({"number": 2}, "the paragraphs are numbered [2, 2]"),
         ({"section": "Elsewhere"}, "no paragraph of post-10373, Introduction"),
     ):

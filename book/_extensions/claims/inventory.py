@@ -17,7 +17,10 @@ from .ledger import Ledger
 
 @dataclass(frozen=True)
 class Paragraph:
-    """One paragraph: what it says, and its claims or the reason why it has none."""
+    """One paragraph: what it says, and its claims or the reason why it has none.
+
+    `asks` are the results that answer what the paragraph leaves open.
+    """
 
     source: str
     section: str
@@ -26,6 +29,7 @@ class Paragraph:
     documents: tuple[str, ...]
     claims: tuple[str, ...]
     none: str
+    asks: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -54,6 +58,7 @@ def read_inventory(path: Path) -> Inventory:
             documents=tuple(item.get("in", part["in"]).split()),
             claims=tuple(item.get("claims", "").split()),
             none=item.get("none", ""),
+            asks=tuple(item.get("asks", "").split()),
         )
         for part in data["sections"]
         for item in part["paragraphs"]
@@ -64,6 +69,7 @@ def read_inventory(path: Path) -> Inventory:
 def faults(inventory: Inventory, ledger: Ledger) -> Iterator[str]:
     """Where inventory and ledger differ, and what the inventory lacks itself."""
     claims = {row.id: row for row in ledger.claims}
+    results = {row.id for row in ledger.results}
     places: dict[str, set[tuple[str, str]]] = defaultdict(set)
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for at in inventory.paragraphs:
@@ -74,6 +80,8 @@ def faults(inventory: Inventory, ledger: Ledger) -> Iterator[str]:
             yield f"{at.place}: unknown reason {at.none!r}"
         for name in sorted({*at.documents} - {*inventory.documents}):
             yield f"{at.place}: unknown document {name!r}"
+        for name in sorted({*at.asks} - results):
+            yield f"{at.place}: unknown result {name}"
         for name in at.claims:
             places[name].add((at.source, at.section))
             if name not in claims:

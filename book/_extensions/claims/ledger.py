@@ -29,6 +29,7 @@ class Claim:
     note: str = ""
     check: str = ""
     formal: str = ""
+    covers: str = ""
     defect: str = ""
 
     @property
@@ -106,6 +107,8 @@ def read_ledger(path: Path, folder: str = "") -> Ledger:
                 raise ValueError(f"{row.id}: verdict {row.verdict!r} not in {verdicts}")
             if row.source not in data["sources"]:
                 raise ValueError(f"{row.id}: unknown source {row.source!r}")
+            if bool(row.formal) != bool(row.covers):
+                raise ValueError(f"{row.id}: formal and covers stand together")
             if row.id in seen:
                 raise ValueError(f"{row.id}: stands twice")
             seen.add(row.id)

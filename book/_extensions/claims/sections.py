@@ -30,9 +30,9 @@ from sphinx.util import logging
 
 from .directives import ClaimDirective, claim_fold
 from .domain import get_ledger
-from .inventory import read_inventory
+from .inventory import Paragraph, read_inventory
 from .ledger import KINDS, Claim, Ledger
-from .text import badge, quoted
+from .text import badge, quoted, row_link
 
 logger = logging.getLogger(__name__)
 CLOSING = "What the sources say"
@@ -72,13 +72,24 @@ def chapters_of(ledger: Ledger, rows: list[Claim]) -> list[str]:
 class _Sections(ClaimDirective):
     """What the two directives share."""
 
-    def titles(self) -> dict[str, list[str]]:
-        """The sections of each source, in its order."""
+    def paragraphs(self) -> tuple[Paragraph, ...]:
+        """The paragraphs of all sources."""
         path = Path(self.env.srcdir, self.env.config.claims_file)
         path = path.with_name("inventory.yml")
         self.env.note_dependency(str(path))
+        return read_inventory(path).paragraphs
+
+    def asked(self, source: str, section: str) -> list[Claim]:
+        """The results that answer what a section leaves open."""
+        here = (source, section)
+        at = [row for row in self.paragraphs() if (row.source, row.section) == here]
+        names = dict.fromkeys(name for row in at for name in row.asks)
+        return [self.ledger.by_id[name] for name in names if name in self.ledger.by_id]
+
+    def titles(self) -> dict[str, list[str]]:
+        """The sections of each source, in its order."""
         found: dict[str, list[str]] = {}
-        for at in read_inventory(path).paragraphs:
+        for at in self.paragraphs():
             sections = found.setdefault(at.source, [])
             if at.section not in sections:
                 sections.append(at.section)
@@ -108,6 +119,15 @@ class _Sections(ClaimDirective):
                 ]
         query = urlencode({"source": source, "section": section})
         line += [nodes.Text("("), self.view(rows[0], query), nodes.Text(").")]
+        if asked := self.asked(source, section):
+            line += nodes.Text(" Of its open questions we answer ")
+            for place, row in enumerate(asked):
+                line += [nodes.Text(", ")] if place else []
+                line += row_link(row)
+                self.domain.cite(row.id)
+            line += nodes.Text(".")
+            for link in line.findall(addnodes.pending_xref):
+                self.set_source_info(link)
         mended = [row for row in rows if row.verdict != "holds"]
         if not mended:
             return [line]

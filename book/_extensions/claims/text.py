@@ -88,6 +88,11 @@ def source_link(source: dict[str, str]) -> nodes.Node:
     return nodes.reference("", source["title"], refuri=source["url"], internal=False)
 
 
+def covered(text: str, ledger: Ledger) -> list[nodes.Node]:
+    """What the statements that a machine has checked say of a theorem or a claim."""
+    return [nodes.emphasis("", "Covers: "), *typeset(text, ledger)]
+
+
 def paragraph(role: str, *children: nodes.Node) -> nodes.paragraph:
     """A paragraph with a class for the style sheet."""
     return nodes.paragraph("", "", *children, classes=[f"claim-{role}"])
@@ -103,6 +108,8 @@ def statement_nodes(ledger: Ledger, row: Claim, origin: bool) -> list[nodes.Node
     parts.append(paragraph("statement", *typeset(row.statement, ledger)))
     if row.note:
         parts.append(paragraph("note", *typeset(row.note, ledger)))
+    if row.covers:
+        parts.append(paragraph("covers", *covered(row.covers, ledger)))
     if origin and "url" in source:
         place = [nodes.Text(", "), *quoted(row.section)] if row.section else []
         parts.append(paragraph("source", source_link(source), *place))

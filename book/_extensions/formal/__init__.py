@@ -22,7 +22,7 @@ from typing import Any
 from claims import version
 from claims.directives import formal_names
 from claims.domain import get_ledger
-from claims.text import formal_badge, typeset, xref
+from claims.text import covered, formal_badge, xref
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -98,8 +98,7 @@ def fold(state: State, entry: Entry) -> formal_fold:
     for place, name in enumerate(entry.formal):
         short = name.partition(".")[2]
         line += [nodes.Text(", " if place else ""), nodes.literal(short, short)]
-    covers = nodes.paragraph("", "", nodes.emphasis("", "Covers: "))
-    covers += typeset(entry.covers, ledger)
+    covers = nodes.paragraph("", "", *covered(entry.covers, ledger))
     found = formal_fold("", line, covers)
     known = [name for name in entry.formal if name in state.library.sentences]
     shown: dict[str, str] = {}
