@@ -264,7 +264,9 @@ def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array
     return np.where(inner, a, 0), np.where(inner, t, outer)
 
 
-def _split(x: Any, a: Array, t: Array, tau: float, centre: float) -> tuple[Array, ...]:
+def _split(
+    x: Any, a: Array, t: Array, tau: float, centre: float
+) -> tuple[Array, Array, Array]:
     """`root.gap_of` for the scores at distances above a number from a + tau t."""
     row = _gathered(x, _gap, a, t, tau, centre)
     return row[..., 0].sum(-1), row[..., 1].min(-1), row[..., 2].max(-1)
