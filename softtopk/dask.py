@@ -32,7 +32,9 @@ from ._rows import (
     Budget,
     check_axis,
     check_budget,
+    check_kept,
     check_temperature,
+    is_large,
     real_numbers,
 )
 from ._solve import root
@@ -187,10 +189,24 @@ def _rows(x: Any, axis: int, where: Any) -> Any:
             raise ValueError(
                 f"where must broadcast to shape {x.shape}, got shape {where.shape}"
             ) from None
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        x = da.map_blocks(_as_floats, x if where is None else da.where(where, x, 0))
+    if where is not None:
         x = da.where(
             where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf
         )
     return da.moveaxis(x, axis, -1)
+
+
+def _as_floats(x: Array) -> Array:
+    """Integers of a chunk as floats; what decides may lie in two chunks."""
+    found = x.astype(np.float64)
+    if is_large(found):
+        raise ValueError(
+            "x must hold integers of at most 2^53 on Dask arrays, got "
+            f"{x[abs(found) >= 2.0**53][0]}: subtract what all of them have in common"
+        )
+    return found
 
 
 def _check_unmasked(x: Any, name: str, words: str) -> None:
@@ -201,25 +217,32 @@ def _check_unmasked(x: Any, name: str, words: str) -> None:
         )
 
 
-def _budgets(k: ArrayLike, batch: tuple[int, ...]) -> Array:
-    """One budget for each row."""
+def _budgets(k: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """One budget for each row of scores of a shape, whose last axis is reduced."""
+    batch = shape[:-1]
     if hasattr(k, "dask"):
         k = np.asarray(k)  # a number a row, which is computed
     given = real_numbers(k, "k")
     try:
-        full = np.broadcast_to(given, batch)
+        wide = np.broadcast_shapes(batch, given.shape)
     except ValueError:
         raise ValueError(
-            f"k must broadcast to x without its axis, shape {batch}, "
+            f"k must broadcast against x without its axis, shape {batch}, "
             f"got shape {given.shape}"
         ) from None
-    return full
+    check_kept(given.shape, shape, (-1,), wide, "k", "x")
+    if wide != batch:
+        raise ValueError(
+            "k must have one number or one for each row of x on Dask arrays, shape "
+            f"{batch}, got shape {given.shape}"
+        )
+    return np.broadcast_to(given, batch)
 
 
 def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
     batch = x.shape[:-1]
-    given = _budgets(k, batch)
+    given = _budgets(k, x.shape)
     n, moments = _moments(x)
     if not np.all((given >= 0) & (given <= n)):
         check_budget(given.reshape(-1), n.reshape(-1), "x")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from dask.diagnostics import ProgressBar
 from distributed import Client, LocalCluster, wait
+from test_behaviour import ARGUMENTS, outcome
 
 import softtopk as core
 import softtopk.dask as stk
@@ -156,7 +157,8 @@ REFUSED = [
     (TypeError, "axis must be one integer", {"axis": None}),
     (TypeError, "axis must be one integer", {"axis": (0, 1)}),
     (ValueError, r"axis must lie in \[-2, 1\] for x with 2 axes", {"axis": 5}),
-    (ValueError, "k must broadcast to x without its axis", {"k": np.ones((4, 1))}),
+    (ValueError, "k must have one number for each row", {"k": np.ones((4, 1))}),
+    (ValueError, "k must have one number or one for each", {"k": np.ones((2, 4))}),
     (TypeError, "k must be a real number", {"k": "two"}),
     (ValueError, r"k must lie in \[0, 6\], where 6 is", {"k": 7}),
     (TypeError, "x must hold real numbers", {"x": X + 1j}),
@@ -169,6 +171,32 @@ def test_what_is_refused_is_named(kind, words, given):
     for operator in (stk.soft_topk, stk.threshold):
         with pytest.raises(kind, match=words):
             operator(**({"x": X, "k": 1} | given))
+
+
+@pytest.mark.parametrize("name", ["soft_topk", "threshold"])
+@pytest.mark.parametrize("argument", ["x", "where", "temperature", "k", "curve"])
+def test_a_call_has_the_outcome_that_it_has_on_numpy(name, argument):
+    """Where entries of x are refused, the message does not show the first of them."""
+    for value in ARGUMENTS[argument]:
+        known = outcome(core, name, argument, value, np.asarray)
+        found = outcome(stk, name, argument, value, da.asarray)
+        told = f"{argument}={value!r}"
+        if isinstance(known, tuple) and isinstance(known[0], type):
+            assert found[0] is known[0], told
+            assert known[1].startswith(found[1]), told
+        else:
+            assert found.shape == known.shape, told
+            np.testing.assert_allclose(found, known, atol=1e-14, err_msg=told)
+
+
+def test_integers_that_floats_do_not_hold_are_refused():
+    x = np.array([2**60, 2**60 + 1, 5])
+    for chunks in (1, 3):
+        rows = da.from_array(x, chunks=chunks)
+        with pytest.raises(ValueError, match="x must hold integers of at most"):
+            stk.soft_topk(rows, 1)
+    found = stk.soft_topk(rows, 0.5, where=da.from_array(x < 9))
+    np.testing.assert_array_equal(found, [0, 0, 0.5])
 
 
 def test_a_budget_may_be_a_dask_array():
