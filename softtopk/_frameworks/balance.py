@@ -403,7 +403,7 @@ def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
 
 
 def _good(u: Any) -> tuple[Any, Any]:
-    """1, or NaN in a matrix that is NaN, whose u is 0 in the second result.
+    """Where u is not NaN, as all of it is in a matrix out of range; and u, 0 there.
 
     On NumPy there is no such matrix.
     """
@@ -411,7 +411,7 @@ def _good(u: Any) -> tuple[Any, Any]:
     if xp is np:
         return None, u
     good = u == u
-    return xp.where(good, xp.ones_like(u), xp.detach(u)), xp.where(good, u, 0)
+    return good, xp.where(good, u, 0)
 
 
 def _finite(u: Any) -> Any:

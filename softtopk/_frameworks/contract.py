@@ -172,11 +172,11 @@ class Adapter(Protocol):
     def hold(self, x: Any, fits: Any) -> Any:
         """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
 
-    def spoil(self, x: Any, factor: Any) -> Any:
-        """x times factors of 1 and NaN, which are constants; 0 stays 0.
+    def spoil(self, x: Any, fits: Any, value: bool = False) -> Any:
+        """x where it fits, and elsewhere NaN; unless this is a `value`, 0 stays 0.
 
-        Tangents and gradients are multiplied in the same way, so that those of 0 stay
-        0 in a row that is NaN.
+        In tangents and gradients 0 stays 0, also in those of a value: what does not
+        depend on a row that is NaN is not spoilt by it.
         """
 
     def detach(self, x: Any) -> Any:

@@ -308,7 +308,7 @@ def push(
     call: Call, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
-    xp, (at, factor) = namespace(at[0]), _clean(at)
+    xp, (at, fits) = namespace(at[0]), _clean(at)
     found, tau = slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
@@ -322,26 +322,24 @@ def push(
     mean, more = xp.sum(found.by_x * move, axis=-1), dk - spent
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
     dt = mean - more * found.inverse
-    if factor is None:
+    if fits is None:
         return dp, dt
-    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
+    return xp.spoil(dp, fits[..., None]), xp.spoil(dt, fits)
 
 
 def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-    """A point in which rows out of range hold ordinary values, and their factors.
+    """A point in which rows out of range hold ordinary values, and which rows are not.
 
-    These are NaN for such rows, whose threshold is NaN, and 1 for the others.  On NumPy
-    there are no such rows.
+    The threshold of a row out of range is NaN.  On NumPy there is none.
     """
     x, c, a, t, tau = at
     xp = namespace(x)
     if xp is np:
         return at, None
     good = t == t
-    wide, factor = good[..., None], xp.where(good, xp.ones_like(t), math.nan)
-    x, c = xp.where(wide, x, 0), xp.where(wide, c, 1)
+    x, c = xp.where(good[..., None], x, 0), xp.where(good[..., None], c, 1)
     t, tau = xp.where(good, t, 0), xp.where(in_range(tau), tau, 1)
-    return (x, c, a, t, tau), factor
+    return (x, c, a, t, tau), good
 
 
 def pull(
@@ -350,10 +348,10 @@ def pull(
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None, None
-    xp, (at, factor) = namespace(at[0]), _clean(at)
-    if factor is not None:
-        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
-        gt = gt if gt is None else xp.spoil(gt, factor)
+    xp, (at, fits) = namespace(at[0]), _clean(at)
+    if fits is not None:
+        gp = gp if gp is None else xp.spoil(gp, fits[..., None])
+        gt = gt if gt is None else xp.spoil(gt, fits)
     found, tau, c = slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:

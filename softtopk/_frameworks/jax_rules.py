@@ -10,35 +10,36 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 
-def _product(x: Any, factor: Any) -> Any:
-    return jnp.where(x == 0, 0, x * factor)
+def _spoilt(x: Any, fits: Any, value: bool) -> Any:
+    return jnp.where(fits if value else fits | (x == 0), x, jnp.nan)
 
 
 _spoil_p = Primitive("spoil")
-_spoil_p.def_impl(_product)
-_spoil_p.def_abstract_eval(lambda x, factor: x)
-mlir.register_lowering(_spoil_p, mlir.lower_fun(_product, multiple_results=False))
+_spoil_p.def_impl(_spoilt)
+_spoil_p.def_abstract_eval(lambda x, fits, value: x)
+mlir.register_lowering(_spoil_p, mlir.lower_fun(_spoilt, multiple_results=False))
 
 
-def _push(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x, factor), (dx, _) = primals, tangents
-    value = _spoil_p.bind(x, factor)
+def _push(primals: Any, tangents: Any, value: bool) -> tuple[Any, Any]:
+    (x, fits), (dx, _) = primals, tangents
+    out = _spoil_p.bind(x, fits, value=value)
     if isinstance(dx, ad.Zero):
-        return value, ad.Zero.from_primal_value(value)
-    return value, _spoil_p.bind(dx, factor)
+        return out, ad.Zero.from_primal_value(out)
+    return out, _spoil_p.bind(dx, fits, value=False)
 
 
-def _pull(ct: Any, x: Any, factor: Any) -> tuple[Any, None]:
-    return (ct if isinstance(ct, ad.Zero) else _spoil_p.bind(ct, factor)), None
+def _pull(ct: Any, x: Any, fits: Any, value: bool) -> tuple[Any, None]:
+    zero = isinstance(ct, ad.Zero)
+    return (ct if zero else _spoil_p.bind(ct, fits, value=False)), None
 
 
-def _map(args: Any, axes: Any) -> tuple[Any, int]:
+def _map(args: Any, axes: Any, value: bool) -> tuple[Any, int]:
     size = next(a.shape[i] for a, i in zip(args, axes, strict=True) if i is not None)
-    x, factor = (
+    x, fits = (
         jnp.broadcast_to(a, (size, *a.shape)) if i is None else jnp.moveaxis(a, i, 0)
         for a, i in zip(args, axes, strict=True)
     )
-    return _spoil_p.bind(x, factor), 0
+    return _spoil_p.bind(x, fits, value=value), 0
 
 
 ad.primitive_jvps[_spoil_p] = _push
@@ -46,14 +47,13 @@ ad.primitive_transposes[_spoil_p] = _pull
 batching.primitive_batchers[_spoil_p] = _map
 
 
-def spoil(x: Any, factor: Any) -> Any:
-    """x times factors of 1 and NaN, which are constants; 0 stays 0.
+def spoil(x: Any, fits: Any, value: bool = False) -> Any:
+    """x where it fits, and elsewhere NaN; unless this is a `value`, 0 stays 0.
 
-    So does a tangent or a gradient of 0: the product counts as linear in x, and is its
-    own transpose.
+    So does a tangent or a gradient of 0: for derivatives the map counts as linear in x,
+    and is its own transpose.
     """
-    factor = jnp.broadcast_to(jnp.asarray(factor, x.dtype), x.shape)
-    return _spoil_p.bind(x, factor)
+    return _spoil_p.bind(x, jnp.broadcast_to(fits, x.shape), value=value)
 
 
 def _hold(x: Any, fits: Any) -> Any:

@@ -489,7 +489,8 @@ def checked(
         at = xp.detach(rows.x), given, rows.tau, name
         verify(xp, *at, finite=finite, whole=whole)
         return rows
-    return rows if order else screened(xp, rows, given, finite, whole)
+    known = type(temperature) in (int, float)
+    return rows if order else screened(xp, rows, given, finite, whole, known)
 
 
 def of_checked(

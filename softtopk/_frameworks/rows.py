@@ -58,10 +58,10 @@ class Rows(NamedTuple):
     key : (..., n) array of int, optional
         The scores themselves, if they are integers of a type that the floats of x do
         not all hold; the least integer where an entry takes no part.
-    factor : (...) array, optional
-        1, or NaN for a row that nobody looked at and that is out of range: here it
-        holds values that every operator takes, and `expand` and `reduce` make its
-        results NaN, and its gradients unless what comes in is 0.
+    fits : (...) array of bool, optional
+        False for a row that nobody looked at and that is out of range: here it holds
+        values that every operator takes, and `expand` and `reduce` make its results
+        NaN, and its gradients unless what comes in is 0.
     """
 
     x: Any
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
     name: str = "x"
     empty: Any = None
     key: Any = None
-    factor: Any = None
+    fits: Any = None
 
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
@@ -95,32 +95,21 @@ class Rows(NamedTuple):
 
     def spoil(self, xp: Adapter, values: Any) -> Any:
         """Results of each row, with NaN for those of a row out of range."""
-        if self.factor is None:
+        if self.fits is None:
             return values
-        full = (..., *(None,) * (values.ndim - self.factor.ndim))
-        factor = self.factor[full]
-        return xp.spoil(values, factor) + xp.where(factor == factor, 0, factor)
+        full = (..., *(None,) * (values.ndim - self.fits.ndim))
+        return xp.spoil(values, self.fits[full], True)
 
     def spoilt(self) -> Rows:
         """The rows, whose results `spoil` has made NaN where they are."""
-        return self._replace(factor=None)
+        return self._replace(fits=None)
 
     def held(self, xp: Adapter, fits: Any) -> Rows:
         """Rows that are out of range unless they fit."""
-        tau = self.tau
-        if not tau.ndim:
-            tau = xp.broadcast_to(tau, self.batch())
-        factor = xp.where(fits, xp.ones_like(tau), math.nan)
-        if self.factor is not None:
-            factor = factor * self.factor
-        tau = xp.hold(tau, fits) + xp.where(fits, xp.zeros_like(tau), 1)
-        return self._replace(
-            x=xp.hold(self.x, fits[..., None]),
-            whole=xp.where(fits, self.whole, 1),
-            part=xp.hold(self.part, fits),
-            tau=tau,
-            factor=factor,
-        )
+        fits = fits if self.fits is None else fits & self.fits
+        x = xp.hold(self.x, fits[..., None])
+        whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
+        return self._replace(x=x, whole=whole, part=part, fits=fits)
 
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
@@ -374,16 +363,24 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
 
 
 def screened(
-    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool
+    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool, known: bool
 ) -> Rows:
-    """Rows that nobody looked at, with those out of range marked; see `verify`."""
-    fits = xp.all(rows.x < math.inf, axis=-1) & in_range(rows.tau)
+    """Rows that nobody looked at, with those out of range marked; see `verify`.
+
+    `known` says that the temperature is a number, which has been looked at.
+    """
+    fits = xp.all(rows.x < math.inf, axis=-1)
+    if not known:
+        warm = in_range(rows.tau)
+        other = xp.where(warm, xp.zeros_like(rows.tau), 1)
+        fits, rows = fits & warm, rows._replace(tau=xp.hold(rows.tau, warm) + other)
     if finite:
         fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
     if k is not None:
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
         fits = fits & (k.part == 0) if whole else fits
-    return rows.held(xp, fits)
+        return rows.held(xp, fits)
+    return rows._replace(x=xp.hold(rows.x, fits[..., None]), fits=fits)
 
 
 def verify(

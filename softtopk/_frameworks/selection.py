@@ -266,14 +266,8 @@ def push(
     dt = mean - dk * inverse
     if plain:
         return dp, dt
-    factor = _factor(at[2])
-    return xp.spoil(dp, factor[..., None]), xp.spoil(dt, factor)
-
-
-def _factor(t: Any) -> Any:
-    """NaN for a row whose threshold is, else 1."""
-    xp = namespace(t)
-    return xp.where(t == t, xp.ones_like(t), xp.detach(t))
+    fits = at[2] == at[2]
+    return xp.spoil(dp, fits[..., None]), xp.spoil(dt, fits)
 
 
 def pull(
@@ -286,9 +280,9 @@ def pull(
     w, s, inverse, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
     if not plain:
-        factor = _factor(at[2])
-        gp = gp if gp is None else xp.spoil(gp, factor[..., None])
-        gt = gt if gt is None else xp.spoil(gt, factor)
+        fits = at[2] == at[2]
+        gp = gp if gp is None else xp.spoil(gp, fits[..., None])
+        gt = gt if gt is None else xp.spoil(gt, fits)
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)
         gx = w * (gp - gk[..., None])

@@ -65,8 +65,8 @@ class Torch(Arrays):
         return rules.hold(x, fits)
 
     @staticmethod
-    def spoil(x: Any, factor: Any) -> Any:
-        return rules.spoil(x, factor)
+    def spoil(x: Any, fits: Any, value: bool = False) -> Any:
+        return rules.spoil(x, fits, value)
 
     @staticmethod
     def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:

@@ -94,21 +94,21 @@ class Constant(Function):
 
 
 class Spoil(Function):
-    """A product with factors of 1 and NaN, in which 0 stays 0, as in its gradient."""
+    """x where it fits, and elsewhere NaN, except for 0 if this is no value."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Any, factor: Any) -> Any:
-        return torch.where(x == 0, 0, x * factor)
+    def forward(x: Any, fits: Any, value: bool) -> Any:
+        return torch.where(fits if value else fits | (x == 0), x, torch.nan)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(inputs[1])
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> tuple[Any, None]:
-        return spoil(g, *ctx.saved_tensors), None
+    def backward(ctx: Any, g: Any) -> tuple[Any, None, None]:
+        return spoil(g, *ctx.saved_tensors), None, None
 
 
 class EagerSpoil(Spoil):
@@ -120,7 +120,7 @@ class EagerSpoil(Spoil):
         ctx.save_for_forward(inputs[1])
 
     @staticmethod
-    def jvp(ctx: Any, dx: Any, _: Any) -> Any:
+    def jvp(ctx: Any, dx: Any, *_: Any) -> Any:
         return spoil(dx, *ctx.saved_tensors)
 
 
@@ -152,14 +152,20 @@ class EagerHold(Hold):
 
 def hold(x: Any, fits: Any) -> Any:
     """The same for a condition that may have to be broadcast."""
-    kind = Hold if torch.compiler.is_compiling() else EagerHold
-    return kind.apply(x, fits.expand(x.shape))
+    if torch.compiler.is_compiling():
+        return Hold.apply(x, fits.expand(x.shape))
+    if is_recorded(x):
+        return EagerHold.apply(x, fits.expand(x.shape))
+    return Hold.forward(x, fits)
 
 
-def spoil(x: Any, factor: Any) -> Any:
-    """The same, with the factors broadcast."""
-    kind = Spoil if torch.compiler.is_compiling() else EagerSpoil
-    return kind.apply(x, factor.to(x.dtype).expand(x.shape))
+def spoil(x: Any, fits: Any, value: bool = False) -> Any:
+    """The same for a condition that may have to be broadcast."""
+    if torch.compiler.is_compiling():
+        return Spoil.apply(x, fits.expand(x.shape), value)
+    if is_recorded(x):
+        return EagerSpoil.apply(x, fits.expand(x.shape), value)
+    return Spoil.forward(x, fits, value)
 
 
 class Attach(Function):
