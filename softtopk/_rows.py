@@ -35,7 +35,12 @@ WHOLE = 10000
 # The difference of two numbers can overflow only if one of them is larger than this.
 _FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
-NO_BUDGET: Any = object()  # None would hide a budget that its caller forgot
+
+class _NoBudget:
+    """The type of NO_BUDGET: torch.compile can ask for it, whatever k is."""
+
+
+NO_BUDGET: Any = _NoBudget()  # None would hide a budget that its caller forgot
 _NONE = np.empty(0)
 
 

@@ -171,12 +171,10 @@ class Rows(NamedTuple):
     scale: float
     part: Any = np.float64(0)
 
-    @property
     def batch(self) -> tuple[int, ...]:
         """Shape of a result with one entry per row."""
         return self.given.batch
 
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
         return self.given.shape

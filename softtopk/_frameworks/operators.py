@@ -480,7 +480,7 @@ def checked(
         how = {"axis": axis, "where": where, "name": name, "empty": empty}
         how |= {"integer_k": whole, "order": order}
         return xp.rows(x, k, temperature, finite, **how)
-    none = k is NO_BUDGET
+    none = isinstance(k, type(NO_BUDGET))
     k = 1 if none else k
     how = {"empty": empty, "check": check, "order": order}
     rows = as_rows(xp, x, k, temperature, axis, where, name, **how)

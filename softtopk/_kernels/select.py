@@ -62,14 +62,19 @@ def _held(
     of each.  So here a thread that Triton would give one entry at a time gets SPLIT
     entries of one row, from as many parts of it.
     """
-    if SPLIT == 1:
-        return _tile(X, row, stride, step, tl.arange(0, B), n, inside, other, DTYPE)
-    col = tl.arange(0, SPLIT)[:, None] * (B // SPLIT)
-    col += tl.arange(0, B // SPLIT)[None, :]
-    here = inside[None, :, None] & (col < n)[:, None, :]
-    at = X + (row * stride)[None, :, None] + (col.to(tl.int64) * step)[:, None, :]
-    x = tl.load(at, mask=here, other=other).to(DTYPE)
-    return tl.reshape(tl.permute(x, (1, 0, 2)), (R, B))
+    size: tl.constexpr = B // SPLIT
+    col = tl.arange(0, size)
+    x = _tile(X, row, stride, step, col, n, inside, other, DTYPE)
+    if SPLIT > 1:
+        y = _tile(X, row, stride, step, col + size, n, inside, other, DTYPE)
+        if SPLIT == 2:
+            x = tl.reshape(tl.permute(tl.join(x, y), (0, 2, 1)), (R, B))
+        else:
+            v = _tile(X, row, stride, step, col + 2 * size, n, inside, other, DTYPE)
+            w = _tile(X, row, stride, step, col + 3 * size, n, inside, other, DTYPE)
+            pairs = tl.join(tl.join(x, v), tl.join(y, w))
+            x = tl.reshape(tl.permute(pairs, (0, 2, 3, 1)), (R, B))
+    return x
 
 
 @triton.jit

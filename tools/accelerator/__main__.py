@@ -58,7 +58,7 @@ def pytest(*arguments: str) -> tuple[str, ...]:
     options = ["-q", "--tb=line", "-W", "ignore", "-p", "no:cacheprovider"]
     options += ["-c", os.devnull, f"--rootdir={ROOT}"]
     if find_spec("pytest_timeout"):
-        options.append("--timeout=60")
+        options.append("--timeout=100")
     if find_spec("xdist") and WORKERS > 2:
         options += ["-n", str(WORKERS), "--dist", "worksteal"]
     return (sys.executable, "-m", "pytest", *options, *arguments)
