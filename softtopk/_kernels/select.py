@@ -454,11 +454,13 @@ def pull_kernel(
         on = (x > -INF) & free[:, None]
         z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
         w = _weights(z, c, top, on, WEIGHT, LOGS, b)
-        W1, total1 = sum2(w, w * g)
+        # In a bad row, whose slopes are 0: 0 if nothing depends on it, and else NaN.
+        term = tl.where(bad[:, None] & (g != 0), NAN, w * g)
+        W1, total1 = sum2(w, term)
         W, W2 = _plus(W, W2, W1, HELD)
         total, total2 = _plus(total, total2, total1, HELD)
     W, total = _over(1, record, W + W2, 0, S), _over(1, record, total + total2, 1, S)
-    gk = tl.where(bad, NAN, total / tl.where(W > 0, W, 1.0))
+    gk = total / tl.where(W > 0, W, 1.0)
     tl.store(GK + row, gk, mask=inside)
     size = tl.exp(top) * inverse if LOGS else inverse
     gtau, gtau2 = zero, zero
