@@ -9,9 +9,9 @@ ten minutes.  What a stage prints goes to a file in the folder $OUT, by default
 _build/accelerator, and the end of it here.  The figures of all stages go to
 benchmarks/accelerator.json.
 
-DRY=1 runs every stage on the CPU with Triton's interpreter, on a few small cases, and
-leaves benchmarks/accelerator.json as it is.  It shows that the program works, and
-nothing about a device.
+DRY=1 runs every stage on the CPU with Triton's interpreter, on a few small cases.  It
+shows that the program works, and nothing about a device.  Such a run, and one that
+finds no accelerator, leaves benchmarks/accelerator.json as it is.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def main() -> int:
         found[stage.name] = own
         if stage.name == "environment" and status:
             break  # nothing else can work
-    store = out / STORE.name if dry else STORE
+    nothing = dry or "environment" in bad  # of an accelerator
+    store = out / STORE.name if nothing else STORE
     kept = json.loads(store.read_text()) if store.is_file() else {}
     store.write_text(json.dumps(kept | found, indent=1) + "\n")
     total = time.monotonic() - began
