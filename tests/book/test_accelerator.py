@@ -46,7 +46,7 @@ def test_the_end_of_a_long_output_is_shown(program: ModuleType) -> None:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is, and is not only waiting for its parent to notice its end."""
+    """Whether a process is there, and not only its entry, which its parent reads."""
     try:
         return " Z " not in Path(f"/proc/{number}/stat").read_text()
     except OSError:
