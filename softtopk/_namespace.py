@@ -72,7 +72,7 @@ def hypot(a: Any, b: Any) -> Any:
 
 
 def is_nan(x: Any) -> Any:
-    """Where x is NaN; without `!=`, which PyTorch 2.10 refuses for a DTensor."""
+    """Where x is NaN; without `!=`, which PyTorch 2.11 refuses for a DTensor."""
     return ~(x == x)
 
 
