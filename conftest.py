@@ -13,6 +13,7 @@ FILES = {
         "_frameworks/torch_budgets",
         "_frameworks/torch_internals",
         "_frameworks/torch_modules",
+        "_frameworks/torch_order",
         "_frameworks/torch_rules",
         "_frameworks/torch_selection",
         "_kernels/torch",

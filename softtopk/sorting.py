@@ -31,9 +31,10 @@ from numpy.typing import ArrayLike
 
 from ._frameworks import sorting as shared
 from ._frameworks.numpy import Call
+from ._frameworks.thresholds import is_exponential
 from ._operator import Differentiable, Linearization, operator, quiet
 from ._rows import Array, Axis, as_real
-from .curves import Curve
+from .curves import Curve, resolve
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -169,6 +170,8 @@ def soft_sort(
     >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).tolist()
     [3.0, 1.0, 0.0]
     """
+    if is_exponential(resolve(curve)):
+        return _ordered("sort", x, curve, temperature, axis, where)
     call, given = Call(), (temperature, axis, where, None)
     rows, _, p = call.run(shared.nested, x, None, curve, *given)
     P, scores = _steps(p), rows.x
@@ -240,6 +243,8 @@ def soft_rank(
     >>> stk.soft_rank([1.0, 3.0, 1.0], temperature=0.01).tolist()
     [2.5, 1.0, 2.5]
     """
+    if is_exponential(resolve(curve)):
+        return _ordered("ranks", x, curve, temperature, axis, where)
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     value = call.run(shared.soft_rank, x, curve, **given)
 
@@ -250,6 +255,32 @@ def soft_rank(
             return -_total(J(_for_each_place(t, call.nested)))
 
         return Linearization(value, call.given, product, product)
+
+    return value, derivative
+
+
+def _ordered(
+    what: str, x: ArrayLike, curve: str | Curve, temperature: float, *given: Any
+) -> Differentiable[Array]:
+    """The sort or the ranks of a curve whose thresholds are all found at once."""
+    call, (axis, where) = Call(), given
+    operator = shared.soft_sort if what == "sort" else shared.soft_rank
+    how = {"temperature": temperature, "axis": axis, "where": where}
+    value = call.run(operator, x, curve, **how)
+
+    def derivative() -> Linearization:
+        order, dtype = call.order, call.given.x.dtype
+
+        def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
+            def narrow(t: Array) -> Array:
+                with np.errstate(all="ignore"):
+                    return product(t.astype(np.float64)).astype(dtype, copy=False)
+
+            return narrow
+
+        names = ("by_sort", "by_places") if what == "sort" else ("by_ranks",) * 2
+        push, pull = (of_rows(getattr(order, name)) for name in names)
+        return Linearization(value, call.given, push, pull)
 
     return value, derivative
 

@@ -23,19 +23,9 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "how", "loss_type", "number", "over_entries"),
-    *(
-        "over_points",
-        "partition",
-        "priced",
-        "rows",
-        "simplex",
-        "stored",
-        "subset",
-        "traced",
-        "wide",
-    ),
-    "words",
+    *("after", "carry", "constant", "contiguous", "either", "how", "loss_type"),
+    *("number", "over_entries", "over_points", "partition", "parts", "priced"),
+    *("recur", "rows", "simplex", "stored", "subset", "traced", "wide", "words"),
 )
 """Members that an adapter may leave out.
 
@@ -197,6 +187,41 @@ class Adapter(Protocol):
     def take(self, x: Any, index: Any) -> Any:
         """The entries of each row at these places, ``(..., m)`` integers."""
 
+    def scatter(self, values: Any, index: Any, n: int) -> Any:
+        """The sums ``(..., n)`` of the values of each row that have the same index.
+
+        Without values, their numbers as integers.
+        """
+
+    def running_max(self, x: Any) -> Any:
+        """The largest entry up to each place of a row; it needs no derivative."""
+
+    def running_product(self, x: Any, back: bool) -> Any:
+        """The products up to each entry along the last axis; from it on if `back`."""
+
+    def contiguous(self, x: Any) -> Any:
+        """A copy that is stored in the order of the axes, if the library has views."""
+
+    def descending(self, x: Any) -> Any:
+        """The places of the entries of each row, the largest first.
+
+        Equal entries come in any order.
+        """
+
+    def parts(self, f: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+        """f of the arrays, which works entry by entry, in parts that fit the cache."""
+
+    def recur(self, decays: Any, values: Any, back: bool) -> Any:
+        """The sums of `thresholds.Sums` within its blocks.
+
+        An adapter without it gets the decays over 1, 2, 4, ... points, and sums of two,
+        four and so on are formed.  An adapter with it has arrays whose values may be
+        read at any time.
+        """
+
+    def carry(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
+        """Those sums with what the blocks before add; may overwrite the values."""
+
     def accumulate(self, x: Any) -> Any:
         """The cumulative sums of rows of floats."""
 
@@ -265,6 +290,15 @@ class Adapter(Protocol):
 
         Its derivatives are those of `selection.push` and `selection.pull`.  With
         `shares` the anchors and the offsets need none.
+        """
+
+    def arrange(
+        self, what: str, curve: Curve, x: Any, tau: Any, check: bool | None
+    ) -> Any:
+        """The "sort" or the "ranks" of `order.Order`, for an exponential curve.
+
+        Its derivatives are those of `moved_sort` and `moved_ranks`.  A row out of range
+        that nobody looked at is NaN.
         """
 
     def spend(

@@ -15,7 +15,8 @@ from . import balance as _balance
 from . import costs as _costs
 from . import jax_rules, selection, subset
 from .contract import Adapter
-from .rows import verify
+from .order import ordered
+from .rows import nan_unless, verify
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
@@ -250,6 +251,27 @@ class _Jax:
         return jnp.take_along_axis(x, index, axis=-1)
 
     @staticmethod
+    def descending(x: Any) -> Any:
+        return jnp.argsort(-x, axis=-1)
+
+    @staticmethod
+    def scatter(values: Any, index: Any, n: int) -> Any:
+        values = jnp.ones_like(index) if values is None else values
+        shape = index.shape[:-1]
+        values, index = (v.reshape(-1, v.shape[-1]) for v in (values, index))
+        zero = jnp.zeros(n, values.dtype)
+        out = jax.vmap(lambda v, i: zero.at[i].add(v))(values, index)
+        return out.reshape(*shape, n)
+
+    @staticmethod
+    def running_product(x: Any, back: bool) -> Any:
+        return jax.lax.cumprod(x, x.ndim - 1, reverse=back)
+
+    @staticmethod
+    def running_max(x: Any) -> Any:
+        return jax.lax.cummax(x, x.ndim - 1)
+
+    @staticmethod
     def accumulate(x: Any) -> Any:
         return jnp.cumsum(x, axis=-1)
 
@@ -301,6 +323,12 @@ class _Jax:
         if _Jax.looks(x, check):
             plain = verify(ADAPTER, x, selection.budget(x, whole, part), tau)
         return _jitted(curve, plain, x, whole, part, tau)
+
+    @staticmethod
+    def arrange(
+        what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
+    ) -> Any:
+        return _arranged(what, curve, x, tau)
 
     @staticmethod
     def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
@@ -381,6 +409,25 @@ def _select_rule(
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
+    fits, at = ordered(ADAPTER, curve, x, tau)
+    return nan_unless(ADAPTER, fits, getattr(at, what)())
+
+
+@_arrange.defjvp
+def _arrange_rule(
+    what: str, curve: curves.Curve, primals: Any, tangents: Any
+) -> tuple[Any, Any]:
+    fits, at = ordered(ADAPTER, curve, *primals)
+
+    def moved(x: Any, tau: Any) -> Any:
+        return getattr(at, f"moved_{what}")(nan_unless(ADAPTER, fits, x), tau)
+
+    # The value of `moved` is not used, and a compiler leaves it out.
+    return _arrange(what, curve, *primals), jax.jvp(moved, primals, tangents)[1]
+
+
 def _spread(term: Any, entries: Any, numbers: Any) -> Any:
     """Terms of all points and entries at once, ``(..., M, n)``."""
     entries = [v[..., None, :] for v in entries]
@@ -442,6 +489,7 @@ _program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
 _balanced = jax.jit(_balance_at, static_argnums=0)
 _spent = jax.jit(_spend, static_argnums=0)
 _drawn = jax.jit(_subset)
+_arranged = jax.jit(_arrange, static_argnums=(0, 1))
 _jitted = jax.jit(_select, static_argnums=(0, 1))
 
 

@@ -7,8 +7,9 @@ result; `linearize` builds the derivative from them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from .._solve.subset import partition
 from ..curves import CLIP, EXP, Curve, Entmax
 from . import costs
 from .balance import on_matrix
+from .contract import Adapter
+from .order import Order
 
 
 class NumPy:
@@ -33,9 +36,11 @@ class NumPy:
     """
 
     exp, floor, isfinite, log1p = np.exp, np.floor, np.isfinite, np.log1p
+    expm1, log, sqrt, maximum = np.expm1, np.log, np.sqrt, np.maximum
     minimum, bool_, finfo = np.minimum, np.dtype(bool), np.finfo
     concat, ones_like = staticmethod(np.concatenate), staticmethod(np.ones_like)
     reshape, where = staticmethod(np.reshape), staticmethod(np.where)
+    moveaxis, zeros_like = staticmethod(np.moveaxis), staticmethod(np.zeros_like)
 
     @staticmethod
     def sum(x: Any, axis: int = -1) -> Any:
@@ -77,7 +82,90 @@ class NumPy:
 
     @staticmethod
     def take(x: Any, index: Any) -> Any:
-        return np.take_along_axis(x, index, axis=-1)
+        if x.ndim != 2:
+            return np.take_along_axis(x, index, axis=-1)
+        return x.reshape(-1).take(_of_rows(index, x.shape[1]))  # a third of its time
+
+    @staticmethod
+    def scatter(values: Any, index: Any, n: int) -> Any:
+        if values is not None:
+            values = np.broadcast_to(values, index.shape).reshape(-1)
+        rows, places = len(index), _of_rows(index, n).reshape(-1)
+        return np.bincount(places, values, rows * n).reshape(rows, n)
+
+    @staticmethod
+    def cumsum(x: Any) -> Any:
+        return np.cumsum(x, axis=-1)
+
+    @staticmethod
+    def running_product(x: Any, back: bool) -> Any:
+        if back:
+            return np.multiply.accumulate(x[..., ::-1], axis=-1)[..., ::-1]
+        return np.multiply.accumulate(x, axis=-1)
+
+    @staticmethod
+    def running_max(x: Any) -> Any:
+        return np.maximum.accumulate(x, axis=-1)
+
+    @staticmethod
+    def contiguous(x: Any) -> Any:
+        return np.array(x, order="C")
+
+    @staticmethod
+    def descending(x: Any) -> Any:
+        return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
+
+    @staticmethod
+    def parts(f: Any, arrays: Any) -> Any:
+        shape = np.broadcast_shapes(*(v.shape for v in arrays))
+        if math.prod(shape) <= _PART or (len(shape) == 2 and shape[0] > 1):
+            return f(*arrays)
+        out: list[Any] = []
+        step = max(1, _PART * shape[1] // math.prod(shape))
+        for i in range(0, shape[1], step):
+            at = slice(None), slice(i, i + step)
+            found = f(*(v if v.shape[1] == 1 else v[at] for v in arrays))
+            found = found if isinstance(found, tuple) else (found,)
+            out = out or [np.empty(shape, v.dtype) for v in found]
+            for whole, part in zip(out, found, strict=True):
+                whole[at] = part
+        return tuple(out) if len(out) > 1 else out[0]
+
+    @staticmethod
+    def recur(decays: Any, values: Any, back: bool) -> Any:
+        """The recurrence, point by point or over doubled distances."""
+        if isinstance(decays, list):
+            out, s = values.copy(), 1
+            for decay in decays:
+                if back:
+                    out[..., :-s] += decay * out[..., s:]
+                else:
+                    out[..., s:] += decay * out[..., :-s]
+                s *= 2
+            return out
+        out, last = np.empty_like(values), len(decays)
+        step = max(1, 4 * _PART * values.shape[1] // values.size)
+        for i in range(0, values.shape[1], step):
+            at = slice(None), slice(i, i + step)
+            # The points of a block along the first axis, so that each step is one pass.
+            y = np.array(np.moveaxis(values[at], -1, 0), order="C")
+            decay = decays[:, *at]
+            for t in range(last):
+                if back:
+                    y[last - t - 1] += decay[last - t - 1] * y[last - t]
+                else:
+                    y[t + 1] += decay[t] * y[t]
+            out[at] = np.moveaxis(y, 0, -1)
+        return out
+
+    @staticmethod
+    def carry(values: Any, decays: Any, before: Any, back: bool) -> Any:
+        inner = values[:, :-1] if back else values[:, 1:]
+        step = max(1, _PART * values.shape[1] // values.size)
+        for i in range(0, inner.shape[1], step):
+            at = slice(None), slice(i, i + step)
+            inner[at] += decays[at] * before[at]
+        return values
 
     @staticmethod
     def accumulate(x: Any) -> Any:
@@ -143,6 +231,17 @@ class NumPy:
     def ordered(x: Any, place: Any) -> Any:
         index = x.shape[-1] - place[..., None].astype(int)
         return np.take_along_axis(np.sort(x, axis=-1), index, axis=-1)[..., 0]
+
+
+ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
+
+_PART = 1 << 13
+"""The entries of a part of an array that stays in the cache."""
+
+
+def _of_rows(index: Any, n: int) -> Any:
+    """Indices into the rows of a matrix as indices into all of its entries."""
+    return index if len(index) == 1 else index + n * np.arange(len(index))[:, None]
 
 
 ONE = np.int64(1)
@@ -376,6 +475,7 @@ class Call(NumPy):
         self.point: Point
         self.solved: Point | SpentPoint  # of a call that may have costs
         self.nested: Array  # the shares of each row at ascending budgets
+        self.order: Order | None = None  # of rows whose thresholds are all known
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
         self.tau: float
         self.count: float | None = None  # of rows whose numbers are added, over it
@@ -464,6 +564,14 @@ class Call(NumPy):
         if p.ndim == 3:  # shares must grow with the budget; rounding may prevent it
             p = self.nested = np.maximum.accumulate(p, axis=1)
         return p, found.anchor.reshape(batch), found.offset.reshape(batch)
+
+    def arrange(
+        self, what: str, curve: Curve, x: Array, tau: Any, check: bool | None
+    ) -> Array:
+        """Sorts or ranks, in double precision."""
+        self.order = Order(ADAPTER, curve, x.astype(np.float64, copy=False), tau)
+        arranged: Array = getattr(self.order, what)()
+        return arranged
 
     def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, ...]:
         """The same for the budget 1 and entmax at temperature 1.

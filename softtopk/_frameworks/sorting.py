@@ -17,6 +17,7 @@ from ..curves import Curve, resolve
 from .contract import Adapter
 from .operators import checked, of_checked
 from .rows import LEAST
+from .thresholds import is_exponential
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 
@@ -78,7 +79,10 @@ def soft_sort(
         Of the shape and type of `x`.  Places beyond the number of entries that take
         part hold -inf.
     """
-    rows, count, p = nested(xp, x, None, curve, temperature, axis, where, check)
+    curve, given = resolve(curve), (temperature, axis, where, check)
+    if is_exponential(curve):
+        return _arranged(xp, "sort", x, curve, *given)
+    rows, count, p = nested(xp, x, None, curve, *given)
     half = rows.x / 2  # the difference of two halves does not overflow
     top = xp.detach(xp.max(half, axis=-1))[..., None]
     top = xp.where(top > -math.inf, top, 0)
@@ -118,12 +122,21 @@ def soft_rank(
         Of the shape and type of `x`, between 1 and the number of entries that take
         part; an entry without a place has 0.
     """
-    rows, _, p = nested(xp, x, None, curve, temperature, axis, where, check)
+    curve, given = resolve(curve), (temperature, axis, where, check)
+    if is_exponential(curve):
+        return _arranged(xp, "ranks", x, curve, *given)
+    rows, _, p = nested(xp, x, None, curve, *given)
     # p[j - 1] is the part of an entry that is among the first j places, so 1 minus it
     # is the part at places after the j-th.  The mean place is 1 plus the sum of these
     # parts over j.
     ranks = 1 + xp.sum(1 - p, axis=-2)
     return rows.expand(xp, ranks * xp.astype(rows.x > -math.inf, ranks.dtype))
+
+
+def _arranged(xp: Adapter, what: str, x: Any, curve: Curve, *given: Any) -> Any:
+    """The sort or the ranks of a curve whose thresholds are all found at once."""
+    rows = checked(xp, x, NO_BUDGET, *given)
+    return rows.expand(xp, xp.arrange(what, curve, rows.x, rows.tau, given[-1]))
 
 
 def nested(

@@ -11,11 +11,14 @@ from .. import curves as curves
 from .._kernels import torch as kernels
 from .._namespace import register
 from .._solve.schemes import scheme_of
+from . import rows
 from . import torch_budgets as budgets
 from . import torch_internals as internals
+from . import torch_order as arranging
 from . import torch_rules as rules
 from . import torch_selection as selection
 from .contract import Adapter
+from .order import ordered
 from .torch_arrays import PLAIN, Arrays, is_divided
 
 
@@ -74,6 +77,22 @@ class Torch(Arrays):
             return selection.QuickSimplex.apply(x, curve, tau)
         # No derivative is recorded: without a Function this takes a fifth less time.
         return selection.simplex(x, curve, tau)
+
+    @staticmethod
+    def arrange(
+        what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
+    ) -> Any:
+        if Torch.is_quick(x, curve, check) and not internals.in_dual_level():
+            return arranging.arrange(what, curve, x, tau)
+        fits, at = ordered(ADAPTER, curve, x, tau)
+        value = rows.nan_unless(ADAPTER, fits, getattr(at, what)())
+        free = not (internals.transformed() or torch.compiler.is_compiling())
+        if free and not rules.is_recorded(x, tau):
+            return value
+        # The value is the accurate one, and the derivatives are those of `moved`.
+        x = rows.nan_unless(ADAPTER, fits, x)
+        moved = getattr(at, f"moved_{what}")(x, tau)
+        return value + (moved - moved.detach())
 
     @staticmethod
     def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:

@@ -344,6 +344,26 @@ class Arrays:
         return torch.take_along_dim(x, index, -1)
 
     @staticmethod
+    def descending(x: Any) -> Any:
+        return torch.argsort(x, dim=-1, descending=True)
+
+    @staticmethod
+    def scatter(values: Any, index: Any, n: int) -> Any:
+        values = torch.ones_like(index) if values is None else values
+        out = torch.zeros_like(values[..., :1]).expand(*index.shape[:-1], n)
+        return out.scatter_add(-1, index, values)
+
+    @staticmethod
+    def running_product(x: Any, back: bool) -> Any:
+        if back:
+            return torch.flip(torch.cumprod(torch.flip(x, (-1,)), -1), (-1,))
+        return torch.cumprod(x, -1)
+
+    @staticmethod
+    def running_max(x: Any) -> Any:
+        return torch.cummax(x.detach(), dim=-1).values
+
+    @staticmethod
     def accumulate(x: Any) -> Any:
         return torch.cumsum(x, dim=-1)
 

@@ -109,3 +109,110 @@ def test_scores_whose_difference_is_beyond_all_numbers_are_sorted(lib):
         value = lib.numpy(lib.ops.soft_sort(lib.array(x), temperature=tau))
         exact = stk.soft_sort(x, temperature=tau)
         assert abs(value / exact - 1).max() < 4 * EPS
+
+
+FAST = pytest.mark.parametrize("curve", ["laplace", "exp"])
+RANKS = pytest.mark.parametrize("name", NAMES[1:])
+
+
+@RANKS
+@FAST
+def test_rows_that_are_cut_into_blocks_have_the_cores_values_and_slopes(
+    lib, name, curve
+):
+    """In the operations of the library, and with an entry of -inf."""
+    x = np.random.default_rng(3).standard_normal((2, 165)).round(2)
+    x[0, 5] = -np.inf
+    g = np.cos(np.arange(330.0)).reshape(2, 165)
+    lin = stk.linearize(getattr(stk, name), x, curve, temperature=0.3)
+    mask = np.isfinite(lin.value)
+
+    def total(x):
+        value = getattr(lib.ops, name)(x, curve, temperature=0.3, check=False)
+        return (lib.where(lib.array(mask), value, 0 * value) * lib.array(g)).sum()
+
+    value = lib.numpy(lib.ops.soft_rank(lib.array(x), curve, temperature=0.3))
+    expected = stk.soft_rank(x, curve, temperature=0.3)
+    assert abs(value - expected).max() < 4 * 165 * EPS
+    slope = lib.numpy(lib.gradient(total)(lib.array(x)))
+    wanted = lin.vjp(np.where(mask, g, 0))
+    assert abs(slope - wanted).max() < 200 * EPS * max(1, abs(wanted).max())
+
+
+@RANKS
+@FAST
+def test_the_temperature_has_derivatives_to_second_order(lib, name, curve):
+    """One temperature or one a row, and both orders of the mixed derivative."""
+    g = np.sin(np.arange(18.0)).reshape(3, 6)
+    taus, h = np.array([0.4, 0.8, 1.5]), 1e-6
+
+    def total(x, tau):
+        value = getattr(lib.ops, name)(x, curve, temperature=tau)
+        return (value * lib.array(g)).sum()
+
+    def core(x, taus):
+        op = getattr(stk, name)
+        return [
+            stk.linearize(op, v, curve, temperature=t)
+            for v, t in zip(x, taus, strict=True)
+        ]
+
+    by_tau = lib.gradient(total, 1)
+    slope = lib.numpy(by_tau(lib.array(X), lib.array(taus)))
+    up, down = ([lin.value for lin in core(X, taus + s * h)] for s in (1, -1))
+    rise = (g * (np.array(up) - np.array(down))).sum(axis=-1) / (2 * h)
+    assert abs(slope - rise).max() < 2e-8
+    one = lib.numpy(by_tau(lib.array(X), lib.array(0.8)))
+    rows = lib.numpy(by_tau(lib.array(X), lib.array(np.full(3, 0.8))))
+    assert abs(one - rows.sum()) < 1e-13
+
+    mixed, _ = lib.vjp(by_tau, [lib.array(X), lib.array(taus)], lib.array(np.ones(3)))
+    pulls = [
+        np.array([lin.vjp(v) for lin, v in zip(core(X, taus + s * h), g, strict=True)])
+        for s in (1, -1)
+    ]
+    assert abs(lib.numpy(mixed) - (pulls[0] - pulls[1]) / (2 * h)).max() < 2e-7
+
+
+@RANKS
+def test_single_precision_and_sixteen_bits_are_rounded_once_or_in_their_type(lib, name):
+    x = np.random.default_rng(4).standard_normal((2, 200)).astype(np.float32)
+    exact = getattr(stk, name)(x.astype(float), temperature=0.5)
+    own = getattr(lib.ops, name)
+    size = 200 if name == "soft_rank" else 4
+    for check in (None, False):
+        value = lib.numpy(own(lib.array(x), temperature=0.5, check=check))
+        assert value.dtype == np.float32
+        assert abs(value - exact).max() < 2 * size * np.finfo(np.float32).eps
+    half = lib.cast(lib.array(x), lib.bfloat16)
+    given = lib.numpy(half).astype(float)
+    value = own(half, temperature=0.5)
+    assert value.dtype == lib.bfloat16
+    exact = getattr(stk, name)(given, temperature=0.5)
+    assert (abs(lib.numpy(value) - exact) <= 2.0**-8 * abs(exact) + 1e-6).all()
+
+
+@RANKS
+def test_a_map_over_rows_is_a_batch(lib, name):
+    own = getattr(lib.ops, name)
+    value = lib.vmap(lambda x: own(x, temperature=0.4))(lib.array(X))
+    batch = own(lib.array(X), temperature=0.4)
+    assert abs(lib.numpy(value) - lib.numpy(batch)).max() < 1e-14
+
+
+@RANKS
+def test_scores_at_the_end_of_the_range_have_finite_slopes(lib, name):
+    huge = np.finfo(float).max
+    x = np.array([huge, 1.0, 0.5, -huge, -huge])
+    for check in (None, False):
+
+        def total(x, check=check):
+            value = getattr(lib.ops, name)(x, check=check)
+            return (value * lib.array(np.arange(5.0) / 1e9)).sum()
+
+        value = lib.numpy(getattr(lib.ops, name)(lib.array(x), check=check))
+        exact = getattr(stk, name)(x)
+        assert abs(value / exact - 1).max() < 1e-14
+        slope = lib.numpy(lib.gradient(total)(lib.array(x)))
+        wanted = stk.linearize(getattr(stk, name), x).vjp(np.arange(5.0) / 1e9)
+        assert abs(slope - wanted).max() < 1e-22

@@ -207,8 +207,8 @@ SEARCHING = {
     "top_k_loss": lambda x, y: stk.top_k_loss(x, y, 1),
     "stop_gradient_loss": lambda x, y: stk.stop_gradient_loss(x, y, 1),
     "potential": lambda x, y: stk.potential(x, 2),
-    "soft_rank": lambda x, y: stk.soft_rank(x),
-    "soft_sort": lambda x, y: stk.soft_sort(x),
+    "soft_rank": lambda x, y: stk.soft_rank(x, "sigmoid"),
+    "soft_sort": lambda x, y: stk.soft_sort(x, "sigmoid"),
 }
 
 

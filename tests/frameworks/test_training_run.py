@@ -411,7 +411,7 @@ SEARCHES = {
     "threshold": {"k": 2},
     "sparsemax": {},
     "balanced_topk": {"k": 2},
-    "soft_rank": {},
+    "soft_rank": {"curve": "sigmoid"},
 }
 
 
