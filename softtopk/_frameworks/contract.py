@@ -297,8 +297,7 @@ class Adapter(Protocol):
     ) -> Any:
         """The "sort" or the "ranks" of `order.Order`, for an exponential curve.
 
-        Its derivatives are those of `moved_sort` and `moved_ranks`.  A row out of range
-        that nobody looked at is NaN.
+        Its derivatives are those of `moved_sort` and `moved_ranks`.
         """
 
     def spend(

@@ -15,8 +15,8 @@ from . import balance as _balance
 from . import costs as _costs
 from . import jax_rules, selection, subset
 from .contract import Adapter
-from .order import ordered
-from .rows import nan_unless, verify
+from .order import Order
+from .rows import verify
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
@@ -409,21 +409,21 @@ def _select_rule(
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
+def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
+    """The order of rows as constants."""
+    return Order(ADAPTER, curve, _Jax.detach(x), _Jax.detach(tau))
+
+
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
-    fits, at = ordered(ADAPTER, curve, x, tau)
-    return nan_unless(ADAPTER, fits, getattr(at, what)())
+    return getattr(_order(curve, x, tau), what)()
 
 
 @_arrange.defjvp
 def _arrange_rule(
     what: str, curve: curves.Curve, primals: Any, tangents: Any
 ) -> tuple[Any, Any]:
-    fits, at = ordered(ADAPTER, curve, *primals)
-
-    def moved(x: Any, tau: Any) -> Any:
-        return getattr(at, f"moved_{what}")(nan_unless(ADAPTER, fits, x), tau)
-
+    moved = getattr(_order(curve, *primals), f"moved_{what}")
     # The value of `moved` is not used, and a compiler leaves it out.
     return _arrange(what, curve, *primals), jax.jvp(moved, primals, tangents)[1]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..curves import Curve
-from .contract import Adapter
 from .thresholds import FAR, Both, Thresholds, entrywise, once
 
 _JUMPS = 4
@@ -430,14 +428,3 @@ class Order(Thresholds):
 
 def _apart(one: Any, other: Any) -> Any:
     return one - other
-
-
-def ordered(xp: Adapter, curve: Curve, x: Any, tau: Any) -> tuple[Any, Order]:
-    """Which rows are in range, and the order of rows, as constants.
-
-    A row out of range is replaced by one of zeros.
-    """
-    x, tau = xp.detach(x), xp.detach(tau)
-    fits = xp.all((x < math.inf) & (x == x), axis=-1) & (tau > 0) & (tau < math.inf)
-    x = xp.where(fits[..., None], x, 0)
-    return fits, Order(xp, curve, x, xp.where((tau > 0) & (tau < math.inf), tau, 1))

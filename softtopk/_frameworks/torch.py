@@ -11,14 +11,13 @@ from .. import curves as curves
 from .._kernels import torch as kernels
 from .._namespace import register
 from .._solve.schemes import scheme_of
-from . import rows
 from . import torch_budgets as budgets
 from . import torch_internals as internals
 from . import torch_order as arranging
 from . import torch_rules as rules
 from . import torch_selection as selection
 from .contract import Adapter
-from .order import ordered
+from .order import Order
 from .torch_arrays import PLAIN, Arrays, is_divided
 
 
@@ -84,13 +83,12 @@ class Torch(Arrays):
     ) -> Any:
         if Torch.is_quick(x, curve, check) and not internals.in_dual_level():
             return arranging.arrange(what, curve, x, tau)
-        fits, at = ordered(ADAPTER, curve, x, tau)
-        value = rows.nan_unless(ADAPTER, fits, getattr(at, what)())
+        at = Order(ADAPTER, curve, x.detach(), tau.detach())
+        value = getattr(at, what)()
         free = not (internals.transformed() or torch.compiler.is_compiling())
         if free and not rules.is_recorded(x, tau):
             return value
         # The value is the accurate one, and the derivatives are those of `moved`.
-        x = rows.nan_unless(ADAPTER, fits, x)
         moved = getattr(at, f"moved_{what}")(x, tau)
         return value + (moved - moved.detach())
 

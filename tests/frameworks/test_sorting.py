@@ -139,8 +139,9 @@ def test_rows_that_are_cut_into_blocks_have_the_cores_values_and_slopes(
     assert abs(slope - wanted).max() < 200 * EPS * max(1, abs(wanted).max())
 
 
-@RANKS
-@FAST
+@pytest.mark.parametrize(
+    ("name", "curve"), [("soft_rank", "exp"), ("soft_sort", "laplace")]
+)
 def test_the_temperature_has_derivatives_to_second_order(lib, name, curve):
     """One temperature or one a row, and both orders of the mixed derivative."""
     g = np.sin(np.arange(18.0)).reshape(3, 6)
