@@ -361,8 +361,10 @@ class Order(Thresholds):
         """How far the scores and thresholds moved, in units of the temperature."""
         xp = self.xp
         tau = tau[..., None] if tau.ndim else tau
-        middle = self.x[..., :1] / 2 + xp.take(self.x, self.last) / 2
-        away = (self.x - middle) / self.tau
+        # Positions from the first of all scores that any sum connects.
+        start = xp.concat([self.taken[..., :1], self.gap >= FAR], axis=-1)
+        start = xp.running_max(xp.where(start, self.i, 0))
+        away = (self.x - xp.take(self.x, start)) / self.tau
         away = xp.where(abs(away) < float(xp.finfo(away.dtype).max) ** 0.5, away, 0)
         z = (self.given(x) - xp.detach(self.given(x))) / tau
         z = xp.where(self.taken, z + away * (xp.detach(tau) / tau - 1), 0)

@@ -250,7 +250,7 @@ class Thresholds:
         self._in_range(x)
         # The recurrences over the scores, and the sum of the shares at each of them.
         one = xp.astype(taken, x.dtype)
-        i = xp.places(n, x)[None] if x.ndim > 1 else xp.places(n, x)
+        self.i = i = xp.places(n, x)[None] if x.ndim > 1 else xp.places(n, x)
         self.over_scores = Both(xp, [self.x], self.tau)
         self.H, self.L = H, L = self.over_scores(one, one)
         falls = x[..., 1:] < x[..., :-1]
