@@ -16,8 +16,10 @@ With :math:`J_j=\partial p(j)/\partial x`, of the module `selection`,
           \partial(Px)_j=P_{j\cdot}+(J_j-J_{j-1})x,\qquad
           \partial r=-\sum_{j<m}J_j .
 
-The K selections of a row are K rows of the solver: O(nK) time and memory.  Derived in
-*selection/sorting*.
+The K selections of a row are K rows of the solver: O(nK) time and memory.  For the
+curves ``laplace`` and ``exp`` the sort and the ranks need no selection: all thresholds
+of a row take one sort and O(n) more.  Derived in *selection/sorting* and
+*computing/sorting*.
 """
 
 from __future__ import annotations
@@ -152,15 +154,16 @@ def soft_sort(
 
     Notes
     -----
-    O(n^2) time and memory per row.  The first k results sum to the scores weighted by
-    ``soft_topk(x, k)``, all of them to the sum of the scores.  They descend if the
-    logarithm of the curve's slope is concave, as it is for the named curves; a curve of
-    your own may not have it so.  The error is a few eps times the sum of the distances
-    of the scores from the result.
+    For the curves "laplace" and "exp" O(n log n) time and O(n) memory per row, for all
+    others O(n^2).  The first k results sum to the scores weighted by ``soft_topk(x,
+    k)``, all of them to the sum of the scores.  They descend if the logarithm of the
+    curve's slope is concave, as it is for the named curves; a curve of your own may not
+    have it so.  The error is a few eps times the sum of the distances of the scores
+    from the result.
 
     References
     ----------
-    Results N-S2, N-S3 and N-S5, *selection/sorting*.
+    Results N-S2, N-S3 and N-S5, *selection/sorting*, and N-S8, *computing/sorting*.
 
     Examples
     --------
@@ -227,13 +230,15 @@ def soft_rank(
 
     Notes
     -----
-    O(n^2) time and memory per row.  A larger score never has a larger rank, but for
-    rounding, and equal scores have equal ranks: as the temperature falls, the mean of
-    the places that they share.  The absolute error is a few n eps.
+    For the curves "laplace" and "exp" O(n log n) time and O(n) memory per row, and a
+    larger score never has a larger rank; for all others O(n^2), and that holds but for
+    rounding.  Equal scores have equal ranks: as the temperature falls, the mean of the
+    places that they share.  The absolute error is a few n eps.
 
     References
     ----------
-    Results N-S1, N-S4 and N-S5, *selection/sorting*.
+    Results N-S1, N-S4 and N-S5, *selection/sorting*, and N-S7 to N-S9,
+    *computing/sorting*.
 
     Examples
     --------
