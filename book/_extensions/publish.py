@@ -212,6 +212,12 @@ def _complete_page(
         )
     if doctree is None:
         return
+    if language := app.env.metadata.get(pagename, {}).get("lang"):
+        context["language"] = language
+    # docutils adds a line about the size of the screen, which the theme has already.
+    context["metatags"] = re.sub(
+        '<meta name="viewport"[^>]*>\n?', "", context.get("metatags", "")
+    )
     tags = []
     text = summary(doctree)
     if text and described(doctree) is None:

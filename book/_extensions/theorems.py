@@ -6,6 +6,7 @@ has in its chapter, and links to it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,20 @@ def _kept(env: BuildEnvironment, name: str) -> dict[str, Any]:
     if not hasattr(env, name):
         setattr(env, name, {})
     return getattr(env, name)
+
+
+SHARED = {"proof", "proof-content", "exercise-content", "solution-content"}
+"""Ids that sphinx-proof and sphinx-exercise give to every block of a page."""
+
+
+def _distinguish(app: Sphinx, doctree: nodes.document) -> None:
+    """Number the ids that several blocks of a page have: no link leads to these."""
+    seen: Counter[str] = Counter()
+    for block in doctree.findall(nodes.Element):
+        for name in SHARED.intersection(block["ids"]):
+            seen[name] += 1
+            if seen[name] > 1:
+                block["ids"][block["ids"].index(name)] = f"{name}-{seen[name]}"
 
 
 def _collect(app: Sphinx, doctree: nodes.document) -> None:
@@ -104,6 +119,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension with Sphinx."""
     app.add_node(theorem_list)
     app.add_directive("theorem-list", TheoremListDirective)
+    app.connect("doctree-read", _distinguish)
     app.connect("doctree-read", _collect)
     app.connect("env-purge-doc", _purge)
     app.connect("env-merge-info", _merge)

@@ -16,6 +16,9 @@ for (const entry of all("[role=doc-biblioentry], .citation-list[role=list]")) {
   entry.removeAttribute("role");
 }
 
+// Without this, a notebook that is downloaded opens as text in a tab of its own.
+for (const link of all("a.btn-download-source-button")) link.download = "";
+
 // MyST-NB labels a folded cell "Toggle hidden content", which hides its visible text.
 for (const summary of all("details.hide > summary[aria-label]")) {
   summary.removeAttribute("aria-label");

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -34,6 +35,35 @@ def load(path: Path) -> Any:
 def name_of(path: Path) -> str:
     """Name of a file in a test's id."""
     return path.name
+
+
+# --- Links ---------------------------------------------------------------------------
+
+
+def anchors(path: Path) -> set[str]:
+    """The places of a file that GitHub's links lead to: a heading without its signs."""
+    text = path.read_text(encoding="utf8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in found}
+
+
+def dead_anchors(text: str) -> list[str]:
+    """Links of a file in the root into others, to a place that they do not have."""
+    links = re.findall(r"\]\(([^)\s:#]+\.(?:md|ipynb))#([^)\s]+)\)", text)
+    return [f"{file}#{at}" for file, at in links if at not in anchors(ROOT / file)]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*.md")), ids=name_of)
+def test_links_into_other_files_lead_to_a_heading(path: Path) -> None:
+    assert dead_anchors(path.read_text(encoding="utf8")) == []
+
+
+def test_anchor_guard_finds_the_fault() -> None:
+    text = "[a](CONTRIBUTING.md#nowhere) [b](README.md#softtopk)"
+    assert "CONTRIBUTING.md#nowhere" in dead_anchors(text)
 
 
 # --- Workflows -----------------------------------------------------------------------

@@ -24,13 +24,25 @@ class Document(HTMLParser):
 
     ids: set[str] = field(default_factory=set)
     addresses: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    language: str = ""
 
     def __post_init__(self) -> None:
         super().__init__()
+        self._seen: set[tuple[str, str | None]] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Gather what one element offers and asks for."""
         values = {name: value or "" for name, value in attrs}
+        alone = {"id": values.get("id")}
+        if tag == "meta":  # such as the size of the screen
+            alone = {"meta": values.get("name")}
+        for kind, name in alone.items():
+            if name and (kind, name) in self._seen and not name.startswith("citation"):
+                self.twice.append(f"{kind} {name}")
+            self._seen.add((kind, name))
+        if tag == "html":
+            self.language = values.get("lang", "")
         self.ids |= {values[name] for name in ("id", "name") if name in values}
         self.addresses += [
             values[name]
@@ -106,6 +118,23 @@ def test_every_address_leads_somewhere(
     pages: dict[str, Document], files: set[str], name: str
 ) -> None:
     assert faults(pages, name, files) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_page_names_nothing_twice(pages: dict[str, Document], name: str) -> None:
+    assert pages[name].twice == []
+
+
+def test_a_page_says_in_which_language_it_is(pages: dict[str, Document]) -> None:
+    named = {name: page.language for name, page in pages.items() if "/_" not in name}
+    assert named.pop("book/guide-zh.html") == "zh-Hans"
+    named.pop("index.html")  # Jupyter Book's own: it holds nothing but the way on
+    assert set(named.values()) == {"en"}
+
+
+def test_checker_finds_what_stands_twice() -> None:
+    page = read('<p id="a"><meta name="viewport"><p id="a"><meta name="viewport">')
+    assert page.twice == ["id a", "meta viewport"]
 
 
 def test_every_style_sheet_finds_its_files() -> None:
