@@ -145,15 +145,16 @@ class Order(Thresholds):
         """The ranks, in the order in which the scores were given."""
         xp, (U, V) = self.xp, self.ones
 
+        count = xp.astype(self.count, self.x.dtype)
+
         def rank(place: Any, E: Any, e: Any) -> Any:
             above, below = self.beside(place)
             out = xp.astype(place, E.dtype) + 1 - E * xp.take(U, above)
-            return out + e * xp.take(V, below)
+            out = out + e * xp.take(V, below)
+            return xp.minimum(xp.clip(out, 1, None), count)
 
         out = entrywise(xp, rank, self.place, self.E, self.e)
-        out = self.shared(out)  # the same for equal scores
-        out = xp.running_max(xp.clip(out, 1, None))
-        out = xp.minimum(out, xp.astype(self.count, out.dtype))
+        out = xp.running_max(self.shared(out))  # the same for equal scores
         return self.back(self.only(self.taken, out))
 
     def by_ranks(self, t: Any) -> Any:

@@ -243,10 +243,13 @@ class Thresholds:
         self.order = xp.descending(x)
         x = xp.take(x, self.order)
         self.taken = taken = x > -math.inf
-        self.count = m = xp.sum(xp.integers(taken, x), axis=-1)[..., None]
         # Whether all scores take part, if values may be read.
-        self.full = hasattr(xp, "recur") and bool((m == n).all())
-        self.last = xp.clip(m - 1, 0, None)
+        self.full = hasattr(xp, "recur") and bool(taken[..., -1].all())
+        if self.full:
+            self.count = xp.integers(taken[..., -1:], x) * n
+        else:
+            self.count = xp.sum(xp.integers(taken, x), axis=-1)[..., None]
+        self.last = xp.clip(self.count - 1, 0, None)
         self._in_range(x)
         # The recurrences over the scores, and the sum of the shares at each of them.
         one = xp.astype(taken, x.dtype)
@@ -261,11 +264,12 @@ class Thresholds:
 
         def level(i: Any, taken: Any, H: Any, L: Any) -> Any:
             rise = self.alpha * L - self.beta * (H - 1)
-            return i + xp.integers(xp.floor(self.only(taken, rise)), x)
+            place = i + xp.integers(xp.floor(self.only(taken, rise)), x)
+            place = xp.minimum(xp.clip(place, 0, None), self.last)
+            return self.only(taken, place, n - 1)
 
-        place = entrywise(xp, level, i, taken, H, L)
-        place = xp.minimum(xp.clip(self.shared(place), 0, None), self.last)
-        self.place = place = xp.running_max(self.only(taken, place, n - 1))
+        place = self.shared(entrywise(xp, level, i, taken, H, L))
+        self.place = place = xp.running_max(place)
         self._between_scores(place)
         self._near(place)
 

@@ -1,0 +1,209 @@
+"""Time and memory of soft ranks and their gradients, beside other packages' ranks.
+
+All operators are measured in one process, in turns, by the time of the processor.  A
+time is the median of some rounds, divided by that of NumPy's argsort of the same row in
+the same rounds.  The memory is what a call adds to the resident size of the process at
+its peak, on Linux.  The operators are not the same mathematics:
+
+softtopk            the mean place under nested threshold selections
+isotonic            the projection onto the permutahedron, by SciPy
+torchsort           the same projection, with a derivative
+LapSum              the sum of f((x_i - x_l) / alpha) over all l
+diffsort            the mean place of a differentiable sorting network
+
+An operator is left out where its package is missing, and for rows longer than it can
+take: LapSum's gradient compares all pairs of scores, and diffsort forms matrices.
+
+    python benchmarks/bench_sorting.py [--sizes 100 1000 ...] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import softtopk as stk
+
+TAU = 0.1
+SIZES = (10, 100, 1000, 4000, 100_000, 1_000_000)
+Call = Callable[[], Any]
+
+
+def ours(X: Any, G: Any) -> Iterator[tuple[str, Call, Call | None, int]]:
+    """NumPy's, of both curves, and those of the frameworks that are installed."""
+    for curve in ("laplace", "exp"):
+        given = {"curve": curve, "temperature": TAU}
+        yield (
+            f"softtopk, {curve}",
+            lambda given=given: stk.soft_rank(X, **given),
+            lambda given=given: stk.linearize(stk.soft_rank, X, **given).vjp(G),
+            10**9,
+        )
+    try:
+        import torch
+
+        import softtopk.torch as stk_torch
+
+        torch.set_num_threads(1)
+        yield *torch_calls("softtopk, PyTorch", X, G, stk_torch.soft_rank), 10**9
+    except ImportError:
+        pass
+    try:
+        import jax
+
+        import softtopk.jax as stk_jax
+
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
+        jax.config.update("jax_enable_x64", True)
+        rank = jax.jit(lambda x: stk_jax.soft_rank(x, temperature=TAU))
+        slope = jax.jit(jax.grad(lambda x: (rank(x) * G).sum()))
+        x = jax.numpy.asarray(X)
+        yield (
+            "softtopk, JAX compiled",
+            lambda: rank(x).block_until_ready(),
+            lambda: slope(x).block_until_ready(),
+            10**9,
+        )
+    except ImportError:
+        pass
+
+
+def torch_calls(name: str, X: Any, G: Any, rank: Any) -> tuple[str, Call, Call]:
+    """Value and gradient of a rank of PyTorch."""
+    import torch
+
+    x, g = torch.from_numpy(X).requires_grad_(), torch.from_numpy(G)
+
+    def operator(x: Any) -> Any:
+        return rank(x, temperature=TAU)
+
+    return (
+        name,
+        lambda: operator(x.detach()),
+        lambda: torch.autograd.grad((operator(x) * g).sum(), x),
+    )
+
+
+def peers(X: Any, G: Any) -> Iterator[tuple[str, Call, Call | None, int]]:
+    """The other packages that are installed, with the longest row for each."""
+    from scipy.optimize import isotonic_regression
+
+    def projection() -> Any:
+        out, places = np.empty_like(X), np.arange(X.shape[1], 0, -1.0)
+        for row, into in zip(X, out, strict=True):
+            order = np.argsort(-row)
+            s = row[order] / TAU
+            into[order] = s - isotonic_regression(s - places, increasing=False).x
+        return out
+
+    yield "isotonic (SciPy)", projection, None, 10**9
+    try:
+        import torch
+        import torchsort
+
+        def ascending(x: Any, temperature: float) -> Any:
+            return torchsort.soft_rank(-x, regularization_strength=temperature)
+
+        yield *torch_calls("torchsort", X, G, ascending), 10**9
+    except ImportError:
+        pass
+    try:
+        import laprank
+        import torch
+
+        def calls() -> tuple[Call, Call]:
+            x, g = torch.from_numpy(X), torch.from_numpy(G)
+            return (
+                lambda: laprank.forward(x, TAU),
+                lambda: laprank.vjp(x, g, TAU),
+            )
+
+        yield "LapSum", *calls(), 4000
+    except ImportError:
+        pass
+    try:
+        import torch
+        from diffsort import DiffSortNet
+
+        n = X.shape[1]
+        if n <= 100:
+            net = DiffSortNet("odd_even", n, steepness=1 / TAU, distribution="logistic")
+            places = torch.arange(1.0, n + 1).flip(0)
+
+            def rank(x: Any, temperature: float) -> Any:
+                return (net(x.float())[1] @ places.to(torch.float32)).double()
+
+            yield *torch_calls("diffsort", X, G, rank), 100
+    except ImportError:
+        pass
+
+
+def seconds(call: Call) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def megabytes(call: Call) -> float:
+    """What a call adds to the resident size at its peak."""
+    status = Path("/proc/self/status")
+
+    def kilobytes(name: str) -> int:
+        lines = status.read_text().splitlines()
+        return next(int(v.split()[1]) for v in lines if v.startswith(name))
+
+    Path("/proc/self/clear_refs").write_text("5")
+    before = kilobytes("VmRSS")
+    call()
+    return max(kilobytes("VmHWM") - before, 0) / 1024
+
+
+def measured(shape: tuple[int, int]) -> dict[str, Any]:
+    """The times and the memory of every operator for rows of this shape."""
+    rng = np.random.default_rng(0)
+    X, G = rng.normal(size=shape), rng.normal(size=shape)
+    calls: dict[str, Call] = {"argsort": lambda: np.argsort(X)}
+    for name, value, slope, most in (*ours(X, G), *peers(X, G)):
+        calls[name] = value
+        if slope is not None and shape[1] <= most:
+            calls[f"{name}, gradient"] = slope
+    for call in calls.values():
+        call()
+    start, rounds = time.process_time(), []
+    while len(rounds) < 3 or (time.process_time() - start < 4 and len(rounds) < 25):
+        rounds.append([seconds(call) for call in calls.values()])
+    median = np.median(rounds, axis=0)
+    out = {
+        name: {"argsorts": round(float(v / median[0]), 2), "ms": round(1e3 * v, 3)}
+        for name, v in zip(calls, median, strict=True)
+    }
+    for name, call in calls.items():
+        out[name]["MB"] = round(megabytes(call), 1)
+    return out
+
+
+def main() -> None:
+    """Print the table and keep it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    found = {}
+    for rows, n in [*((1, n) for n in args.sizes), (64, 128)]:
+        found[f"{rows} x {n}"] = table = measured((rows, n))
+        print(f"{rows} x {n}")
+        for name, v in table.items():
+            line = f"{v['argsorts']:>10.2f} argsorts {v['ms']:>10.3f} ms"
+            print(f"  {name:<38}{line} {v['MB']:>8.1f} MB", flush=True)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+
+
+if __name__ == "__main__":
+    main()
