@@ -170,7 +170,7 @@ def soft_sort(
     >>> import softtopk as stk
     >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.5).round(3).tolist()
     [2.847, 0.961, 0.192]
-    >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).tolist()
+    >>> stk.soft_sort([1.0, 3.0, 0.0], temperature=0.01).round(3).tolist()
     [3.0, 1.0, 0.0]
     """
     if is_exponential(resolve(curve)):
