@@ -7,6 +7,11 @@ import pytest
 import softtopk as stk
 import softtopk.jax
 
+try:
+    from jax import enable_x64
+except ImportError:  # JAX 0.5
+    from jax.experimental import enable_x64
+
 RNG = np.random.default_rng(5)
 TIED = RNG.integers(-2, 3, (50, 9)).astype(float)
 TIED[TIED == -2] = -0.0  # which equals 0
@@ -206,6 +211,7 @@ SOFT = {
 }
 
 
+@pytest.mark.usefixtures("looked")
 @pytest.mark.parametrize("name", SOFT)
 def test_a_soft_operator_says_that_it_loses_the_gaps_of_integers(lib, name):
     """The gap between two that take part; that to a distant one is only rounded."""
@@ -226,7 +232,7 @@ def test_a_soft_operator_says_that_it_loses_the_gaps_of_integers(lib, name):
 
 def test_jax_refuses_integers_that_it_would_wrap():
     """Without its 64 bits JAX takes NumPy's integers modulo 2^32."""
-    with jax.enable_x64(False):
+    with enable_x64(False):
         x = np.array([2**24, 2**24 + 1, 5])
         assert softtopk.jax.top_k_indices(x, 1).tolist() == [1]
         assert jax.jit(lambda x: softtopk.jax.top_k(x, 1))(x).tolist() == [0, 1, 0]

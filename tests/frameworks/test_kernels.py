@@ -40,7 +40,9 @@ if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
 triton = pytest.importorskip("triton")
 
 # The interpreter of an older Triton, such as comes with PyTorch 2.10, takes an array of
-# one number for a number, where a loop begins or ends.  NumPy refuses that since 2.4.
+# one number for a number, where a loop begins or ends.  NumPy warns of that and refuses
+# it since 2.4.
+pytestmark = pytest.mark.filterwarnings("ignore:Conversion of an array with ndim > 0")
 RELEASES = [
     tuple(map(int, module.__version__.split(".")[:2])) for module in (triton, np)
 ]
