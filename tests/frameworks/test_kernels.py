@@ -324,10 +324,10 @@ COUNTED = {
     "where": (3, 3),
     "k": (9, 2),
     "top_k_st": (48, 1),
-    "threshold": (10, 81),
-    "potential": (126, 13),
-    "entmax_loss": (149, 12),
-    "top_k_loss": (164, 12),
+    "threshold": (10, 79),
+    "potential": (106, 15),
+    "entmax_loss": (125, 14),
+    "top_k_loss": (144, 14),
 }
 
 
