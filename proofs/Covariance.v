@@ -1,8 +1,9 @@
 (** * The Jacobian of GradTopK is a covariance
 
     The derivative of the share of [i] by the score [j] is the chance that a random subset
-    has both, less the product of the two shares ([share_covariance]).  Its rows sum to
-    zero ([covariance_rows]). *)
+    has both, less the product of the two shares ([share_covariance]).  The matrix is
+    symmetric ([covariance_symmetric]) and positive semidefinite ([covariance_positive]),
+    and its rows sum to zero ([covariance_rows]). *)
 
 From Coq Require Import Reals Lra Lia Arith List Sorted.
 From Coquelicot Require Import Coquelicot.
@@ -157,4 +158,85 @@ Proof.
   rewrite (family_sum w n k (filter (has i) (subsets n k))).
   - fold (Zi w n k i); unfold share; field; lra.
   - intros s Hs; now apply filter_In in Hs.
+Qed.
+
+Theorem covariance_symmetric w n k i j : covariance w n k i j = covariance w n k j i.
+Proof.
+  assert (E : forall F, filter (has j) (filter (has i) F) = filter (has i) (filter (has j) F)).
+  { induction F as [|s F IH]; [reflexivity|]; simpl.
+    destruct (has i s) eqn:Ei, (has j s) eqn:Ej; simpl; rewrite ?Ei, ?Ej, IH; reflexivity. }
+  unfold covariance, Zij; rewrite E; ring.
+Qed.
+
+(** ** Positive semidefinite *)
+
+(** The sum of what a subset has of [v], and the weighted sum of a function of subsets. *)
+Definition worth n (v : nat -> R) s := ∑_(i < n) (if has i s then v i else 0).
+Definition moment (w : nat -> R) (g : list nat -> R) (F : list (list nat)) :=
+  fold_right (fun s a => weight w s * g s + a) 0 F.
+
+Lemma moment_one w F : total_weight w F = moment w (fun _ => 1) F.
+Proof. induction F as [|s F IH]; simpl; [reflexivity|rewrite IH; ring]. Qed.
+
+Lemma moment_worth w n v g F :
+  ∑_(i < n) v i * moment w g (filter (has i) F) = moment w (fun s => worth n v s * g s) F.
+Proof.
+  induction F as [|s F IH]; simpl.
+  - rewrite (sum_ext n _ (fun _ => 0)), sum_zero by (intros; ring); reflexivity.
+  - rewrite <- IH, (sum_ext n _ (fun i => weight w s * g s * (if has i s then v i else 0)
+      + v i * moment w g (filter (has i) F))).
+    + rewrite sum_plus, sum_scal; fold (worth n v s); ring.
+    + intros i _; destruct (has i s); simpl; ring.
+Qed.
+
+Lemma weight_positive x s : 0 < weight (weights x) s.
+Proof.
+  induction s as [|i s IH]; simpl; [lra|].
+  apply Rmult_lt_0_compat; [apply exp_pos|exact IH].
+Qed.
+
+(** The mean square of what differs from a number. *)
+Lemma moment_square x n v m F :
+  0 <= moment (weights x) (fun s => worth n v s * (worth n v s * 1)) F
+    - 2 * m * moment (weights x) (fun s => worth n v s * 1) F
+    + m ^ 2 * total_weight (weights x) F.
+Proof.
+  induction F as [|s F IH]; simpl in *; [lra|].
+  pose proof (Rmult_le_pos _ _ (Rlt_le _ _ (weight_positive x s))
+    (pow2_ge_0 (worth n v s - m))) as H.
+  lra.
+Qed.
+
+(** The form of the matrix is the variance of the worth of the random subset. *)
+Theorem covariance_positive x n k v : (k <= n)%nat ->
+  0 <= ∑_(i < n) ∑_(j < n) v i * covariance (weights x) n k i j * v j.
+Proof.
+  intros Hk; assert (HZ : 0 < Z (weights x) n k)
+    by (apply Z_positive; [intros; apply exp_pos|exact Hk]).
+  set (w := weights x) in *; set (F := subsets n k).
+  set (M1 := moment w (fun s => worth n v s * 1) F).
+  set (M2 := moment w (fun s => worth n v s * (worth n v s * 1)) F).
+  assert (E1 : ∑_(i < n) v i * Zi w n k i = M1).
+  { unfold M1; rewrite <- moment_worth; apply sum_ext; intros i _.
+    unfold Zi; now rewrite moment_one. }
+  assert (E2 : ∑_(i < n) ∑_(j < n) v i * (v j * Zij w n k i j) = M2).
+  { unfold M2; rewrite <- (moment_worth w n v (fun s => worth n v s * 1) F).
+    apply sum_ext; intros i _; rewrite sum_scal; f_equal.
+    rewrite <- moment_worth; apply sum_ext; intros j _; unfold Zij; now rewrite moment_one. }
+  assert (E : ∑_(i < n) ∑_(j < n) v i * covariance w n k i j * v j
+    = M2 / Z w n k - (M1 / Z w n k) ^ 2).
+  { rewrite (sum_ext n _ (fun i => / Z w n k * (∑_(j < n) v i * (v j * Zij w n k i j))
+      - M1 / Z w n k ^ 2 * (v i * Zi w n k i))).
+    - rewrite sum_minus, !sum_scal, E1, E2; field; lra.
+    - intros i _; rewrite <- E1.
+      rewrite (sum_ext n _ (fun j => / Z w n k * (v i * (v j * Zij w n k i j))
+        - v i * Zi w n k i / Z w n k ^ 2 * (v j * Zi w n k j))).
+      + rewrite sum_minus, !sum_scal; field; lra.
+      + intros j _; unfold covariance, share; field; lra. }
+  rewrite E; pose proof (moment_square x n v (M1 / Z w n k) F) as H.
+  fold w in H; fold M1 M2 in H; fold (Z w n k) in H.
+  replace (M2 / Z w n k - (M1 / Z w n k) ^ 2)
+    with ((M2 - 2 * (M1 / Z w n k) * M1 + (M1 / Z w n k) ^ 2 * Z w n k) / Z w n k)
+    by (field; lra).
+  apply Rmult_le_pos; [exact H|now apply Rlt_le, Rinv_0_lt_compat].
 Qed.
