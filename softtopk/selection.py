@@ -133,7 +133,7 @@ def soft_topk(
 
     References
     ----------
-    Claims A34 to A42, https://spaces.ac.cn/archives/10373.
+    Claims A34a to A42, https://spaces.ac.cn/archives/10373.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def threshold(
 
     References
     ----------
-    Claims A34 to A42, results N-1, N-5 and N-6.
+    Claims A34a to A42, results N-1, N-5 and N-6.
 
     Examples
     --------
