@@ -228,3 +228,34 @@ def test_results_share_no_memory(name, operator):
     parts = [lin.value, lin.jvp(x), lin.jvp(x), lin.vjp(x), lin.vjp(x), x]
     for i, a in enumerate(parts):
         assert not any(np.shares_memory(a, b) for b in parts[:i])
+
+
+@every
+@pytest.mark.parametrize("operator", [soft_rank, soft_sort])
+def test_a_power_of_two_as_unit_changes_nothing(name, operator):
+    """Also where the differences of the scores are beyond all numbers."""
+    x = np.array([1.6e308, -1.5e308, 3e307, 0.0, -1.7e308])
+    unit = 2.0**-20
+    found = operator(x, name, temperature=1e308)
+    small = operator(x * unit, name, temperature=1e308 * unit)
+    np.testing.assert_allclose(found, small / (unit if operator is soft_sort else 1))
+
+
+@every
+def test_equal_scores_have_equal_ranks_where_a_threshold_meets_them(name):
+    """In a symmetric row the threshold of the middle lies at the scores in the middle.
+
+    There rounding decides on which side of the threshold each of them is.
+    """
+    for seed in range(900, 1100):  # of which 916 and 1094 need the first of the scores
+        rng = np.random.default_rng(seed)
+        a, tau, k = (
+            rng.exponential(size=7),
+            rng.uniform(0.1, 3),
+            int(rng.integers(2, 6)),
+        )
+        x = np.concatenate([a, np.zeros(k), -a])
+        r = soft_rank(x, name, temperature=tau)
+        assert np.ptp(r[7 : 7 + k]) == 0
+        if name == "laplace":
+            np.testing.assert_allclose(r[:7] + r[7 + k :], 15 + k, 0, 1e-13)
