@@ -23,9 +23,10 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "carry", "constant", "contiguous", "either", "how", "loss_type"),
+    *("after", "constant", "either", "folded", "folded_carry", "how", "loss_type"),
     *("number", "over_entries", "over_points", "partition", "parts", "priced"),
-    *("recur", "rows", "simplex", "stored", "subset", "traced", "wide", "words"),
+    *("recur", "rows", "simplex", "stored", "subset", "traced", "unfolded", "wide"),
+    "words",
 )
 """Members that an adapter may leave out.
 
@@ -199,9 +200,6 @@ class Adapter(Protocol):
     def running_product(self, x: Any, back: bool) -> Any:
         """The products up to each entry along the last axis; from it on if `back`."""
 
-    def contiguous(self, x: Any) -> Any:
-        """A copy that is stored in the order of the axes, if the library has views."""
-
     def descending(self, x: Any) -> Any:
         """The places of the entries of each row, the largest first.
 
@@ -219,8 +217,14 @@ class Adapter(Protocol):
         read at any time.
         """
 
-    def carry(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
-        """Those sums with what the blocks before add; may overwrite the values."""
+    def folded(self, x: Any) -> Any:
+        """The decays within blocks with the points along the first axis, as a copy."""
+
+    def folded_carry(self, decays: Any, entry: Any, back: bool) -> Any:
+        """The decays from the block before, given those to the first points."""
+
+    def unfolded(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
+        """Sums of folded blocks, with what the blocks before add, as blocks."""
 
     def accumulate(self, x: Any) -> Any:
         """The cumulative sums of rows of floats."""

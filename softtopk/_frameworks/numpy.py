@@ -108,10 +108,6 @@ class NumPy:
         return np.maximum.accumulate(x, axis=-1)
 
     @staticmethod
-    def contiguous(x: Any) -> Any:
-        return np.array(x, order="C")
-
-    @staticmethod
     def descending(x: Any) -> Any:
         return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
 
@@ -143,29 +139,53 @@ class NumPy:
                     out[..., s:] += decay * out[..., :-s]
                 s *= 2
             return out
-        out, last = np.empty_like(values), len(decays)
-        step = max(1, 4 * _PART * values.shape[1] // values.size)
-        for i in range(0, values.shape[1], step):
+        last, (rows, many, _) = len(decays), values.shape
+        out = np.empty((last + 1, rows, many), values.dtype)
+        step = max(1, 4 * _PART // (rows * (last + 1)))
+        for i in range(0, many, step):
             at = slice(None), slice(i, i + step)
-            # The points of a block along the first axis, so that each step is one pass.
-            y = np.array(np.moveaxis(values[at], -1, 0), order="C")
-            decay = decays[:, *at]
+            y, decay = out[:, *at], decays[:, *at]
+            y[...] = np.moveaxis(values[at], -1, 0)
             for t in range(last):
                 if back:
                     y[last - t - 1] += decay[last - t - 1] * y[last - t]
                 else:
                     y[t + 1] += decay[t] * y[t]
-            out[at] = np.moveaxis(y, 0, -1)
         return out
 
     @staticmethod
-    def carry(values: Any, decays: Any, before: Any, back: bool) -> Any:
-        inner = values[:, :-1] if back else values[:, 1:]
-        step = max(1, _PART * values.shape[1] // values.size)
-        for i in range(0, inner.shape[1], step):
+    def folded(x: Any) -> Any:
+        return np.array(np.moveaxis(x, -1, 0), order="C")
+
+    @staticmethod
+    def folded_carry(decays: Any, entry: Any, back: bool) -> Any:
+        last = len(decays)
+        out = np.empty((last + 1, *entry.shape), entry.dtype)
+        out[last if back else 0] = entry
+        for t in range(last):
+            if back:
+                i = last - t - 1
+                np.multiply(out[i + 1], decays[i, :, :-1], out=out[i])
+            else:
+                np.multiply(out[t], decays[t, :, 1:], out=out[t + 1])
+        return out
+
+    @staticmethod
+    def unfolded(values: Any, decays: Any, before: Any, back: bool) -> Any:
+        block, rows, many = values.shape
+        out = np.empty((rows, many, block), values.dtype)
+        inner = values[..., :-1] if back else values[..., 1:]
+        before = before[:, 1:] if back else before[:, :-1]
+        step = max(1, 4 * _PART // (rows * block))
+        for i in range(0, many, step):
             at = slice(None), slice(i, i + step)
-            inner[at] += decays[at] * before[at]
-        return values
+            inner[:, *at] += decays[:, *at] * before[at]
+        for i in range(
+            0, many, step
+        ):  # in parts, so that both layouts stay in the cache
+            part = slice(i, i + step)
+            out[:, part] = np.moveaxis(values[..., part], 0, -1)
+        return out
 
     @staticmethod
     def accumulate(x: Any) -> Any:

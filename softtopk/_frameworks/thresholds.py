@@ -74,10 +74,11 @@ class Sums(NamedTuple):
     ----------
     n : int
     steps : list of arrays
-        The decays over 1, 2, 4, ... points within a line or a block; or, on NumPy, the
-        decays over one point as one array (B - 1, ..., n / B).
+        The decays over 1, 2, 4, ... points within a line or a block; or, of a long line
+        on NumPy, the decays over one point as one array (B - 1, ..., n / B).
     carry : array (..., n / B - 1, B), optional
-        The decays from the last point of the block before.
+        The decays from the last point of the block before; of a long line on NumPy as
+        an array (B, ..., n / B - 1).
     ends : Sums, optional
         Those of the last points of the blocks.
     back : bool
@@ -130,8 +131,9 @@ def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, S
     # The decay to each point from the one before; to the first of a block in `entry`.
     into = _blocks(xp, xp.concat([xp.zeros_like(decay[..., :1]), decay], axis=-1))
     inner, entry = into[..., 1:], into[..., 1:, :1]
-    if hasattr(xp, "recur") and decay.size > _MANY:
-        steps = xp.contiguous(xp.moveaxis(inner, -1, 0))
+    folded = hasattr(xp, "folded") and decay.size > _MANY
+    if folded:
+        steps = xp.folded(inner)
     else:
         steps, s = [inner], 1
         while 2 * s < _BLOCK:
@@ -139,9 +141,13 @@ def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, S
             s *= 2
     both = []
     for back in (False, True):
-        carry = xp.concat([inner[..., :-1, :], entry], axis=-1) if back else into
-        carry = xp.running_product(carry, back)
-        carry = carry if back else carry[..., 1:, :]
+        if folded:
+            carry = xp.folded_carry(steps, entry[..., 0], back)
+        elif back:
+            carry = xp.concat([inner[..., :-1, :], entry], axis=-1)
+            carry = xp.running_product(carry, True)
+        else:
+            carry = xp.running_product(into, False)[..., 1:, :]
         at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
         far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
         ends = _sums(xp, at, tau, far)[back]
@@ -167,16 +173,23 @@ def _summed(xp: Adapter, sums: Sums, v: Any) -> Any:
             s *= 2
     if not cut:
         return y
-    before = _summed(xp, sums.ends, y[..., 0] if back else y[..., -1])
-    before = before[..., 1:, None] if back else before[..., :-1, None]
-    if hasattr(xp, "carry"):
-        y = xp.carry(y, sums.carry, before, back)
-    elif back:
-        y = xp.concat([y[..., :-1, :] + sums.carry * before, y[..., -1:, :]], axis=-2)
-    else:
-        y = xp.concat([y[..., :1, :], y[..., 1:, :] + sums.carry * before], axis=-2)
+    if isinstance(sums.steps, list):
+        before = _summed(xp, sums.ends, y[..., 0] if back else y[..., -1])
+        y = _carried(xp, y, sums.carry, before, back)
+    else:  # folded, with the points of a block along the first axis
+        before = _summed(xp, sums.ends, y[0] if back else y[-1])
+        y = xp.unfolded(y, sums.carry, before, back)
     y = xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
     return y[..., : sums.n]
+
+
+def _carried(xp: Adapter, y: Any, decays: Any, before: Any, back: bool) -> Any:
+    """The sums within blocks with what the blocks before add."""
+    if back:
+        more = y[..., :-1, :] + decays * before[..., 1:, None]
+        return xp.concat([more, y[..., -1:, :]], axis=-2)
+    more = y[..., 1:, :] + decays * before[..., :-1, None]
+    return xp.concat([y[..., :1, :], more], axis=-2)
 
 
 class Both:
