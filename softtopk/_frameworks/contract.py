@@ -23,8 +23,16 @@ from typing import Any, Protocol
 from ..curves import Curve, Entmax
 
 OPTIONAL = (
-    *("after", "constant", "either", "folded", "folded_carry", "how", "loss_type"),
-    *("number", "over_entries", "over_points", "partition", "parts", "priced"),
+    *("after", "constant", "either", "exported", "folded", "folded_carry", "how"),
+    *(
+        "loss_type",
+        "number",
+        "over_entries",
+        "over_points",
+        "partition",
+        "parts",
+        "priced",
+    ),
     *("recur", "rows", "simplex", "stored", "subset", "traced", "unfolded", "wide"),
     "words",
 )
@@ -295,6 +303,9 @@ class Adapter(Protocol):
         Its derivatives are those of `selection.push` and `selection.pull`.  With
         `shares` the anchors and the offsets need none.
         """
+
+    def exported(self) -> bool:
+        """Whether a program is traced for a runtime that lacks some operations."""
 
     def arrange(
         self, what: str, curve: Curve, x: Any, tau: Any, check: bool | None

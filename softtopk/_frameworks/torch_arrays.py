@@ -344,6 +344,10 @@ class Arrays:
         return torch.take_along_dim(x, index, -1)
 
     @staticmethod
+    def exported() -> bool:
+        return torch.compiler.is_exporting()  # ONNX has no cummax and no cumprod
+
+    @staticmethod
     def descending(x: Any) -> Any:
         return torch.argsort(x, dim=-1, descending=True)
 
