@@ -34,6 +34,7 @@ from ._rows import (
     check_budget,
     check_kept,
     check_temperature,
+    check_unmasked,
     is_large,
     real_numbers,
 )
@@ -168,7 +169,7 @@ def _rows(x: Any, axis: int, where: Any) -> Any:
         raise TypeError(
             f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
         )
-    _check_unmasked(x, "x", ": give its data, and what takes part by `where`")
+    check_unmasked(x._meta, "x", ", and what takes part by `where`")
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
         raise TypeError(f"axis must be one integer on Dask arrays, got {axis!r}")
     if x.ndim == 0:
@@ -180,7 +181,7 @@ def _rows(x: Any, axis: int, where: Any) -> Any:
         )
     if where is not None:
         where = da.asarray(where)
-        _check_unmasked(where, "where", "")
+        check_unmasked(where._meta, "where")
         if where.dtype != np.bool_:
             raise TypeError(f"where must be boolean, got dtype {where.dtype}")
         try:
@@ -199,7 +200,7 @@ def _rows(x: Any, axis: int, where: Any) -> Any:
 
 
 def _as_floats(x: Array) -> Array:
-    """Integers of a chunk as floats; what decides may lie in two chunks."""
+    """Integers of a chunk as floats, all exact: a gap may lie between two chunks."""
     found = x.astype(np.float64)
     if is_large(found):
         raise ValueError(
@@ -207,14 +208,6 @@ def _as_floats(x: Array) -> Array:
             f"{x[abs(found) >= 2.0**53][0]}: subtract what all of them have in common"
         )
     return found
-
-
-def _check_unmasked(x: Any, name: str, words: str) -> None:
-    """An error for an array that is masked; its chunks are then, too."""
-    if isinstance(getattr(x, "_meta", None), np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} must not be a masked array, whose mask would be lost{words}"
-        )
 
 
 def _budgets(k: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -24,17 +24,9 @@ from ..curves import Curve, Entmax
 
 OPTIONAL = (
     *("after", "constant", "either", "exported", "folded", "folded_carry", "how"),
-    *(
-        "loss_type",
-        "number",
-        "over_entries",
-        "over_points",
-        "partition",
-        "parts",
-        "priced",
-    ),
-    *("recur", "rows", "simplex", "stored", "subset", "traced", "unfolded", "wide"),
-    "words",
+    *("loss_type", "number", "over_entries", "over_points", "partition", "parts"),
+    *("priced", "recur", "rows", "simplex", "stored", "subset", "traced", "unfolded"),
+    *("wide", "words"),
 )
 """Members that an adapter may leave out.
 

@@ -579,10 +579,8 @@ def hard(
         pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
         above, tied = x > pivot, x == pivot
     else:  # no integer is infinite
-        pivot, on = (
-            pivot[..., None],
-            (x > -math.inf) & (given.without(0) > 0)[..., None],
-        )
+        pivot = pivot[..., None]
+        on = (x > -math.inf) & (given.without(0) > 0)[..., None]
         above, tied = on & (key > pivot), on & (key == pivot)
     left = given.without(xp.sum(above, axis=-1))
     if share_ties:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._namespace import after, is_nan, namespace, tally
+from .._namespace import is_nan, namespace, tally
 from .._rows import (
     Budget,
     Rows,
@@ -83,12 +83,7 @@ def solved(
     scale = xp.where(warm, tau, 1)
 
     def split(middle: Any) -> Any:
-        middle = middle[..., None]
-        m = tally(x > middle, x)
-        y = after(x, m)
-        least = xp.min(xp.where(y > middle, y, math.inf), axis=-1)
-        y = after(x, least)
-        return m, least, xp.max(xp.where(y > middle, -math.inf, y), axis=-1)
+        return root.gap_of(x, x, middle)
 
     row = narrowed(split, safe, scale, row, inner)
     a, t = root.solve(curve, x, safe, scale, row, inner)

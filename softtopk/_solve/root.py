@@ -185,13 +185,18 @@ def solve(
     return settled(curve, k, tau, a, t, gap)
 
 
-def gap_of(x: Any, u: Any) -> tuple[Any, Any, Any]:
-    """How many scores have u > 0, the least of these, and the largest of the others."""
-    xp, m = namespace(x), tally(u > 0, x)
+def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
+    """How many scores have u > end, the least of these, and the largest of the others.
+
+    `end` is 0, or has a number for each row.
+    """
+    xp = namespace(x)
+    end = _column(end)
+    m = tally(u > end, x)
     u = after(u, m)
-    least = xp.min(xp.where(u > 0, x, math.inf), axis=-1)
+    least = xp.min(xp.where(u > end, x, math.inf), axis=-1)
     u = after(u, least)
-    return m, least, xp.max(xp.where(u > 0, -math.inf, x), axis=-1)
+    return m, least, xp.max(xp.where(u > end, -math.inf, x), axis=-1)
 
 
 def settled(
@@ -216,7 +221,7 @@ def settled(
 
 
 def _column(tau: Any) -> Any:
-    """The temperature in a shape that broadcasts over the rows."""
+    """Numbers for each row, or one, in a shape that broadcasts over the entries."""
     return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 

@@ -111,19 +111,19 @@ def narrowed(
 ) -> Moments:
     """The moments, for a search in rows whose distances in temperatures overflow.
 
-    There the extremes become two scores around the k-th largest, by bisection: the
-    distances of the threshold from them are numbers.  An entry whose distance is none
-    has the share 0 or 1, so that it does not matter how far it is.  Ordinary rows, and
-    rows that are not `free`, take part in no pass of this search.  `at` counts the
-    scores of each row above a number, and returns the least of them and the largest of
-    the others.
+    There bisection replaces the extremes by two scores around the k-th largest, whose
+    distances from the threshold are finite.  An entry whose distance overflows has the
+    share 0 or 1, however far it is.  Ordinary rows, and rows that are not `free`, take
+    part in no pass of this search.  `at` is `root.gap_of` with a number for each row:
+    how many scores are above it, the least of these, and the largest of the others.
     """
     xp = namespace(row.mean)
 
     def step(low: Any, high: Any, going: Any) -> Any:
         # With two equal factors, a compiler may add first, which may overflow.
         middle = 0.625 * low + 0.375 * high
-        middle = xp.maximum(low, xp.where(middle < high, middle, low))  # rounded
+        # Rounded, it may lie outside of [low, high), where a pass divides nothing.
+        middle = xp.maximum(low, xp.where(middle < high, middle, low))
         count, above, below = at(middle)
         enough = k.without(count) <= 0
         low = xp.where(going & enough, above, low)
