@@ -44,6 +44,10 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES := -1
 export TORCHINDUCTOR_CACHE_DIR := $(PROGRAMS)/torch
 
+# Python keeps the modules that it has compiled, even where the machine's own settings
+# forbid it: every notebook's kernel would compile SymPy again, which takes four seconds.
+export PYTHONDONTWRITEBYTECODE :=
+
 # One BLAS thread: the book's notebooks and the benchmark both count on it.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
