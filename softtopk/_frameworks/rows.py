@@ -104,12 +104,21 @@ class Rows(NamedTuple):
         """The rows, whose results `spoil` has made NaN where they are."""
         return self._replace(fits=None)
 
-    def held(self, xp: Adapter, fits: Any) -> Rows:
-        """Rows that are out of range unless they fit."""
+    def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
+        """Rows that are out of range unless they fit; a temperature is 1 if not `warm`.
+
+        Where one look is cheap, as on the CPU, rows that all fit are not marked: with
+        a derivative, the marks would take as long as a small operator does.
+        """
+        if xp.looks(self.x, None) and bool(fits.all()):
+            return self
+        tau = self.tau
+        if warm is not None:
+            tau = xp.hold(tau, warm) + xp.where(warm, xp.zeros_like(tau), 1)
         fits = fits if self.fits is None else fits & self.fits
         x = xp.hold(self.x, fits[..., None])
         whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
-        return self._replace(x=x, whole=whole, part=part, fits=fits)
+        return self._replace(x=x, whole=whole, part=part, tau=tau, fits=fits)
 
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
@@ -370,17 +379,14 @@ def screened(
     `known` says that the temperature is a number, which has been looked at.
     """
     fits = xp.all(rows.x < math.inf, axis=-1)
-    if not known:
-        warm = in_range(rows.tau)
-        other = xp.where(warm, xp.zeros_like(rows.tau), 1)
-        fits, rows = fits & warm, rows._replace(tau=xp.hold(rows.tau, warm) + other)
+    warm = None if known else in_range(rows.tau)
+    fits = fits if known else fits & warm
     if finite:
         fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
     if k is not None:
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
         fits = fits & (k.part == 0) if whole else fits
-        return rows.held(xp, fits)
-    return rows._replace(x=xp.hold(rows.x, fits[..., None]), fits=fits)
+    return rows.held(xp, fits, warm)
 
 
 def verify(
