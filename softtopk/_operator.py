@@ -30,11 +30,9 @@ Value = TypeVar("Value")
 
 
 def quiet() -> np.errstate:
-    """The state in which NumPy calculates: underflow and overflow are foreseen.
+    """The state in which an operator calculates: underflow and overflow are foreseen.
 
-    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.  It is
-    entered once, where a call enters: in `operator`, in the maps of a `Linearization`,
-    and where PyTorch or Dask hands scores to NumPy.
+    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.
     """
     return np.errstate(all="ignore")
 
@@ -85,7 +83,9 @@ class Linearization:
         It is called before anybody else has this object, and changes it: a changed copy
         of it would take longer than all the rest.
         """
-        vars(self).update(value=_own(self.value), dk=_own(self.dk), call=call)
+        object.__setattr__(self, "value", _own(self.value))
+        object.__setattr__(self, "dk", _own(self.dk))
+        object.__setattr__(self, "call", call)
         if self.by_cost is not None:
             self.by_cost.kept((*call[:3], True))
         return self
@@ -124,12 +124,13 @@ class Linearization:
         def product(t: Array) -> Array:
             # The tangent is centred at the entry with the largest weight, so that a
             # constant tangent cancels exactly.
-            centre = np.take_along_axis(t, pivot, axis=-1)
-            t = np.subtract(t, centre, dtype=root.dtype)
-            t -= row_dot(shares, t)[:, None]
-            for _ in range(times):
-                t *= root
-            return divide(t, tau).astype(rows.x.dtype, copy=False)
+            with np.errstate(all="ignore"):
+                centre = np.take_along_axis(t, pivot, axis=-1)
+                t = np.subtract(t, centre, dtype=root.dtype)
+                t -= row_dot(shares, t)[:, None]
+                for _ in range(times):
+                    t *= root
+                return divide(t, tau).astype(rows.x.dtype, copy=False)
 
         return cls(value, rows, product, product, dk=dk)
 

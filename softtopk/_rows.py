@@ -35,9 +35,6 @@ WHOLE = 10000
 # The difference of two numbers can overflow only if one of them is larger than this.
 _FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
-# All integers up to this size are numbers of the type.
-_MOST = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
-
 
 class _NoBudget:
     """The type of NO_BUDGET: torch.compile can ask for it, whatever k is."""
@@ -315,7 +312,7 @@ def as_rows(
 
 def is_large(scores: Array) -> bool:
     """Whether a score above -inf is as large as integers that its type may not hold."""
-    flat, most = scores.reshape(-1), _MOST[scores.dtype]
+    flat, most = scores.reshape(-1), 2 / np.finfo(scores.dtype).eps
     if flat.dot(flat) <= most * most:  # one sum, and quicker than any bound
         return False
     size = np.abs(flat)
@@ -402,7 +399,7 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         upper = np.maximum.reduce(x)
     else:
         out[...] = x
-        if k.ndim and np.count_nonzero(k != first):
+        if k.ndim and (k != first).any():
             out.sort(axis=-1)
             place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
             pair = np.take_along_axis(out, place, axis=-1)
@@ -412,8 +409,7 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
     if first < K:
         return upper, upper
     if not both:  # upper may be infinite
-        least = -np.inf if x.dtype.kind == "f" else 0
-        return upper, _filled(upper.shape, least, x.dtype)[()]
+        return upper, np.full_like(upper, -np.inf if x.dtype.kind == "f" else 0)[()]
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
@@ -668,10 +664,12 @@ def count_finite(rows: Array, name: str) -> Array:
 
 
 def _all_finite(values: Array) -> bool:
-    """Whether a vector is finite, in parts whose masks stay in the cache."""
-    for i in range(0, values.size, 1 << 16):
-        part = values[i : i + (1 << 16)]
-        if np.count_nonzero(np.isfinite(part)) < part.size:  # quicker than all()
+    """Whether a vector is finite, in parts that reuse one small mask."""
+    mask = np.empty(1 << 16, bool)
+    for i in range(0, values.size, mask.size):
+        part = values[i : i + mask.size]
+        finite = np.isfinite(part, out=mask[: part.size])
+        if np.count_nonzero(finite) < part.size:  # quicker than all()
             return False
     return True
 

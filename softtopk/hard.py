@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 
 from ._frameworks import costs, operators
 from ._frameworks.numpy import Call
-from ._operator import quiet
 from ._rows import (
     Array,
     Axis,
@@ -35,7 +34,7 @@ from ._rows import (
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
 
-@quiet()
+@np.errstate(all="ignore")
 def top_k(
     x: ArrayLike,
     k: ArrayLike,
@@ -119,13 +118,11 @@ def top_k(
         x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True
     )
     above, tied, _ = _compared(rows)
-    left = rows.k - np.add.reduce(above, axis=-1)
+    left = rows.k - above.sum(axis=-1)
     if not share_ties:
         tied &= np.cumsum(tied, axis=-1) <= left[:, None]
         return rows.expand((above | tied).astype(rows.x.dtype))
-    share = (left / np.maximum(np.add.reduce(tied, axis=-1), 1)).astype(
-        rows.x.dtype, copy=False
-    )
+    share = (left / np.maximum(tied.sum(axis=-1), 1)).astype(rows.x.dtype)
     out = tied * share[:, None]
     out += above
     return rows.expand(out)
@@ -197,7 +194,7 @@ def top_k_indices(
     return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
-@quiet()
+@np.errstate(all="ignore")
 def top_k_sum(
     x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Any:
@@ -252,7 +249,7 @@ def _compared(rows: Rows) -> tuple[Array, Array, Array]:
     some, key = rows.k > 0, rows.x if rows.key is None else rows.key
     pivot = kth_largest(key, rows.k)
     if rows.key is None:
-        pivot = np.where(some, pivot, np.inf).astype(key.dtype, copy=False)[:, None]
+        pivot = np.where(some, pivot, np.inf).astype(key.dtype)[:, None]
         return key > pivot, key == pivot, pivot
     pivot = pivot[:, None]
     tied = (key == pivot) & some[:, None] & (rows.x > -np.inf)

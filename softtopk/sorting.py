@@ -278,7 +278,8 @@ def _ordered(
 
         def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
             def narrow(t: Array) -> Array:
-                return product(t.astype(np.float64)).astype(dtype, copy=False)
+                with np.errstate(all="ignore"):
+                    return product(t.astype(np.float64)).astype(dtype, copy=False)
 
             return narrow
 
@@ -314,7 +315,8 @@ class _OfMatrix(Linearization):
 
 def _jacobians(call: Call) -> Callable[[Array], Array]:
     """The map of arrays ``(R, K, n)`` whose j-th rows J_j multiplies."""
-    w, shares = call.point.slopes()
+    with np.errstate(all="ignore"):
+        w, shares = call.point.slopes()
     p, rows = call.nested, call.point.rows
     product = Linearization.symmetric(p, rows, w, call.tau, shares=shares).push
     return lambda t: product(t.reshape(rows.x.shape)).reshape(p.shape)

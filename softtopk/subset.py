@@ -67,7 +67,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._operator import Differentiable, Linearization, operator, quiet
+from ._operator import Differentiable, Linearization, operator
 from ._rows import Array, Axis, as_rows, check_temperature, divide
 from ._solve.subset import blocks, partition, settled
 
@@ -143,7 +143,8 @@ def grad_topk(
     def product(g: Array) -> Array:
         out = np.zeros_like(g)
         for part, block in parts:
-            out[part] = divide(block.product(g[part].T).T, temperature)
+            with np.errstate(over="ignore"):
+                out[part] = divide(block.product(g[part].T).T, temperature)
         return out
 
     return value, lambda: Linearization(value, rows, product, product)
@@ -201,7 +202,7 @@ def log_partition(
     return value, lambda: Linearization.gradient(value, rows, p)
 
 
-@quiet()
+@np.errstate(all="ignore")
 def pair_marginals(
     x: ArrayLike,
     k: ArrayLike,

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import loop, namespace
-from .._operator import quiet
 from .._rows import NO_BUDGET, Budget, real_number, real_numbers
 from .._solve import root
 from .._solve.additive import Additive
@@ -182,7 +181,7 @@ def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
         one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
-        with quiet():
+        with np.errstate(all="ignore"):
             free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
         free = np.where(np.isfinite(one.x), free, -np.inf)
         u[i] = np.where(one.known > 0, np.inf, free)

@@ -383,19 +383,21 @@ class Point(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        w, shares = self.slopes()
+        with np.errstate(all="ignore"):
+            w, shares = self.slopes()
         rows, dk = self.rows, self.rows.expand(shares)
         return Linearization.symmetric(value, rows, w, self.tau, shares=shares, dk=dk)
 
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         rows, tau, dtype = self.rows, self.tau, self.rows.x.dtype
-        w, shares = self.slopes()
-        W = w.sum(axis=-1)
-        still = (W == 0) & (ends(self.curve) | ~np.isfinite(self.found.offset))
-        dk = np.where(still, 0, -tau / W).astype(dtype)
-        if ends(self.curve):
-            shares = self._of_middle(shares)
+        with np.errstate(all="ignore"):
+            w, shares = self.slopes()
+            W = w.sum(axis=-1)
+            still = (W == 0) & (ends(self.curve) | ~np.isfinite(self.found.offset))
+            dk = np.where(still, 0, -tau / W).astype(dtype)
+            if ends(self.curve):
+                shares = self._of_middle(shares)
         return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
 
     def _of_middle(self, shares: Array) -> Array:
@@ -429,12 +431,14 @@ class SpentPoint(NamedTuple):
     def _push(self, dx: Any, dc: Any) -> Array:
         """The tangent of the shares."""
         none = 0 * self.at[2]  # of the budgets
-        moved = costs.push(self.call, self.at, dx, none, dc, np.float64(0))
+        with np.errstate(all="ignore"):
+            moved = costs.push(self.call, self.at, dx, none, dc, np.float64(0))
         return self._cast(moved[0])
 
     def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
         """The gradients by the scores and by the costs."""
-        gx, _, gc, _ = costs.pull(self.call, self.at, by_p, by_t)
+        with np.errstate(all="ignore"):
+            gx, _, gc, _ = costs.pull(self.call, self.at, by_p, by_t)
         return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
@@ -443,7 +447,8 @@ class SpentPoint(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        dk = costs.slopes(self.call, self.at).by_k
+        with np.errstate(all="ignore"):
+            dk = costs.slopes(self.call, self.at).by_k
         by_cost = Linearization(
             value,
             self.rows._replace(input_shape=self.cost_shape),
@@ -462,7 +467,8 @@ class SpentPoint(NamedTuple):
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         tau, rows = self.at[-1], self.rows
-        dk = -tau * costs.slopes(self.call, self.at).inverse
+        with np.errstate(all="ignore"):
+            dk = -tau * costs.slopes(self.call, self.at).inverse
         by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
         given = rows._replace(input_shape=self.cost_shape)
         by_cost = Linearization.gradient(value, given, by_c)
@@ -499,7 +505,8 @@ class Call(NumPy):
 
     def run(self, operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """The value of an operator over this adapter."""
-        return operator(self, *args, **options)
+        with np.errstate(all="ignore"):
+            return operator(self, *args, **options)
 
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Rows:
         """The arguments as rows, with their values checked."""
@@ -624,8 +631,9 @@ class Call(NumPy):
     def derivative(self, value: Any) -> Linearization:
         """The derivative of an operator, from the slopes it attached to its result."""
         by = self._by
-        slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
-        dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
+        with np.errstate(all="ignore"):
+            slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
+            dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
         found = Linearization.gradient(value, self.given, slope, dk)
         return found if self.count is None else found.total(value, self.count)
 

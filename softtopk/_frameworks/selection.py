@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._namespace import is_nan, namespace, tally
-from .._operator import quiet
 from .._rows import (
     Budget,
     Rows,
@@ -122,7 +121,7 @@ def on_numpy(
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    with quiet():
+    with np.errstate(all="ignore"):
         found = solve(curve, rows, tau)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
@@ -130,7 +129,6 @@ def on_numpy(
     return (found.p.reshape(x.shape), a, t), plain
 
 
-@quiet()
 def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     """The shares of entmax by the solver for NumPy."""
     b, n = curve.b, x.shape[-1]
@@ -302,7 +300,7 @@ def pull_on_numpy(
     the middle of an interval of thresholds.
     """
     a, t, tau = a[..., None], t[..., None], float(tau)
-    with quiet():
+    with np.errstate(all="ignore"):
         u = divide(x - a, tau)
         u -= t
         w = curve.slope(u)

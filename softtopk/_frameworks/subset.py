@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._operator import quiet
 from .._rows import Rows, divide
 from .._solve.subset import blocks, plan, settled
 from ..curves import SIGMOID
@@ -245,7 +244,6 @@ def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
     return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
 
 
-@quiet()
 def on_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
@@ -270,7 +268,6 @@ def on_numpy(
     return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
 
 
-@quiet()
 def pull_on_numpy(
     parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
 ) -> tuple[Any, Any]:
@@ -279,8 +276,9 @@ def pull_on_numpy(
     rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
     for at, block in parts:
         rows[at] = divide(block.product(given[at].T).T, float(tau))
-    u = (x - a[..., None]) / tau - t[..., None]
-    moved = np.where(gx != 0, u * gx, 0)
+    with np.errstate(all="ignore"):
+        u = (x - a[..., None]) / tau - t[..., None]
+        moved = np.where(gx != 0, u * gx, 0)
     return gx, np.asarray(-moved.sum(axis=-1))
 
 

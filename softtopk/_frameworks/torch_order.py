@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch.autograd import Function
 
 from .. import curves as curves
-from .._operator import quiet
 from .contract import Adapter
 from .numpy import ADAPTER
 from .order import Order
@@ -25,14 +25,14 @@ def arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
 
 def _of(order: Order, what: str, *given: Any) -> Any:
     """A member of an order, without NumPy's warnings."""
-    with quiet():
+    with np.errstate(all="ignore"):
         return getattr(order, what)(*given)
 
 
 def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
     """Rows (R, n) of NumPy."""
     tau = tau.numpy(force=True).astype(float)
-    with quiet():
+    with np.errstate(all="ignore"):
         return Order(ADAPTER, curve, _rows(x), tau.reshape(-1) if tau.ndim else tau)
 
 
