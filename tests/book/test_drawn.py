@@ -275,7 +275,8 @@ def test_what_trains_keeps_its_drawings() -> None:
 
 def test_examples_hold() -> None:
     sys.path.append(str(ROOT / "tools"))
-    for name in ("drawn", "mutants", "nearest", "quick", "slices", "times"):
+    names = "drawn", "lines", "mutants", "nearest", "quick", "slices", "times", "walk"
+    for name in names:
         found = doctest.testmod(importlib.import_module(name))
         assert found.failed == 0
         assert found.attempted > 0
