@@ -124,7 +124,7 @@ frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, 
 	XLA_FLAGS="$(XLA)" PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
 	  $(call PYTEST,frameworks) -q --dist worksteal tests/frameworks \
 	  tests/book/test_pages_code.py softtopk/torch.py softtopk/jax.py softtopk/dask.py \
-	  softtopk/_frameworks
+	  softtopk/_torch_modules.py
 	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
 	  $(call PYTEST,kernels) -q --dist worksteal tests/frameworks/test_kernels.py
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \

@@ -28,7 +28,7 @@ import triton.language as tl
 
 import softtopk as stk
 from softtopk import curves
-from softtopk._kernels import torch as kernels
+from softtopk._kernels import torch_launch as kernels
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "tests" / "frameworks"))

@@ -1,7 +1,7 @@
 """Smooth top-k operators: derived, proved, and computed to a few rounding errors."""
 
 from . import curves, losses
-from ._operator import Linearization, linearize
+from ._linearize import Linearization, linearize
 from .balance import balanced_topk
 from .hard import top_k, top_k_indices, top_k_sum
 from .perturb import Noise, perturb_max

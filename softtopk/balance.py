@@ -33,12 +33,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._frameworks import balance as shared
-from ._frameworks.numpy import Call
-from ._operator import Differentiable, Linearization, operator
-from ._rows import Array
-from ._solve.additive import Additive
-from ._solve.balance import slopes
+from ._adapters.numpy_adapter import Call
+from ._linearize import Differentiable, Linearization, operator
+from ._rows.numpy_rows import Array
+from ._search import balance_search as shared
+from ._search.numpy_balance import slopes
+from ._search.row_column_fit import Additive
 from .curves import Curve
 
 __all__ = ["balanced_topk"]

@@ -32,9 +32,9 @@ from typing import Any
 
 import numpy as np
 
-from ._curve import Curve, kept, log, log1m, shares, xlogx
-from ._namespace import choose, clip, floats, namespace
-from ._rows import Array
+from ._curve_base import Curve, kept, log, log1m, shares, xlogx
+from ._rows.namespace import choose, clip, floats, namespace
+from ._rows.numpy_rows import Array
 
 __all__ = [
     "CLIP",

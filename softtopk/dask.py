@@ -27,7 +27,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows import (
+from ._rows.numpy_rows import (
     Array,
     Budget,
     check_axis,
@@ -38,8 +38,8 @@ from ._rows import (
     is_large,
     real_numbers,
 )
-from ._solve import root
-from ._solve.start import Moments, begin, narrowed
+from ._search import root
+from ._search.start import Moments, begin, narrowed
 from .curves import Curve, resolve
 
 __all__ = ["soft_topk", "threshold"]

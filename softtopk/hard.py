@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._frameworks import costs, operators
-from ._frameworks.numpy import Call
-from ._rows import (
+from ._adapters.numpy_adapter import Call
+from ._operators import hard_body
+from ._rows.numpy_rows import (
     Array,
     Axis,
     Rows,
@@ -30,6 +30,7 @@ from ._rows import (
     check_ties,
     kth_largest,
 )
+from ._rules import costs_rule
 
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
@@ -110,9 +111,9 @@ def top_k(
     if cost is not None or per != "entry":
         given = {"axis": axis, "where": where, "ties": ties, "cost": cost, "per": per}
         if cost is not None:
-            found: Array = Call().run(operators.top_k, x, k, **given, empty=empty)
+            found: Array = Call().run(hard_body.top_k, x, k, **given, empty=empty)
             return found
-        costs.check_per(per)
+        costs_rule.check_per(per)
     whole = not share_ties
     rows = as_rows(
         x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True

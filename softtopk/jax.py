@@ -1,4 +1,4 @@
-# Written by tools/frameworks_modules.py from softtopk/_frameworks.
+# Written by tools/frameworks_modules.py from softtopk/_operators.
 r"""The operators on JAX arrays, with derivatives of any order by x, k and temperature.
 
 >>> import jax
@@ -24,12 +24,12 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from . import curves as curves
-from ._frameworks import balance as _balance
-from ._frameworks import losses as _losses
-from ._frameworks import operators as _operators
-from ._frameworks import simplex as _simplex
-from ._frameworks import sorting as _sorting
-from ._frameworks.jax import ADAPTER as _XP
+from ._adapters.jax_adapter import ADAPTER as _XP
+from ._operators import hard_body as _operators
+from ._operators import losses_body as _losses
+from ._operators import simplex_body as _simplex
+from ._operators import sorting_body as _sorting
+from ._search import balance_search as _balance
 from .curves import Curve
 
 __all__ = [

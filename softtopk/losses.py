@@ -35,10 +35,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ._frameworks import losses as shared
-from ._frameworks.numpy import differentiable
-from ._operator import Differentiable, operator
-from ._rows import Axis
+from ._adapters.numpy_adapter import differentiable
+from ._linearize import Differentiable, operator
+from ._operators import losses_body as shared
+from ._rows.numpy_rows import Axis
 from .curves import Curve
 
 __all__ = [

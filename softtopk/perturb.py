@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._operator import Differentiable, Linearization, operator
-from ._rows import Array, Axis, Rows, check_temperature, finite_rows
+from ._linearize import Differentiable, Linearization, operator
+from ._rows.numpy_rows import Array, Axis, Rows, check_temperature, finite_rows
 
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 

@@ -19,9 +19,10 @@ With `cost` the shares spend the budget instead, :math:`\sum_ic_ip_i=K`, and are
 .. math:: p_i=f\Bigl(\frac{x_i-\lambda c_i}{\tau}\Bigr)\quad\text{or}\quad
           p_i=f\Bigl(\frac{x_i-\lambda}{\tau}\Bigr),
 
-as scores are what an entry is worth, or a unit of its cost (`softtopk._solve.costs`).
+as scores are what an entry is worth, or a unit of its cost
+(`softtopk._search.costs_search`).
 
-The solver (`softtopk._solve`) keeps :math:`\lambda=a+\tau t` as an anchor a and an
+The solver (`softtopk._search`) keeps :math:`\lambda=a+\tau t` as an anchor a and an
 offset t, so that an offset common to all scores costs no accuracy.  Derived in
 *selection/threshold*, *computing/threshold* and *selection/derivatives*.
 """
@@ -32,10 +33,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ._frameworks import operators
-from ._frameworks.numpy import Call
-from ._operator import Differentiable, operator
-from ._rows import Array, Axis
+from ._adapters.numpy_adapter import Call
+from ._linearize import Differentiable, operator
+from ._operators import hard_body
+from ._rows.numpy_rows import Array, Axis
 from .curves import Curve
 
 __all__ = ["soft_topk", "threshold"]
@@ -117,9 +118,9 @@ def soft_topk(
     may fall by one between neighbouring scores (in float32, on some processors), and
     scaled, one unit may become two.
 
-    With costs the search is that of `softtopk._solve.costs`: ten to a hundred passes,
-    each of some dozen operations an entry.  Scores, costs and budget are taken as the
-    exact numbers that they are; with :math:`\omega_i=f'(u_i)` at
+    With costs the search is that of `softtopk._search.costs_search`: ten to a hundred
+    passes, each of some dozen operations an entry.  Scores, costs and budget are taken
+    as the exact numbers that they are; with :math:`\omega_i=f'(u_i)` at
     :math:`u_i=(x_i-\lambda s_i)/\tau` the error of a share is at most
 
     .. math:: 4\varepsilon\Bigl[1+\omega_i|u_i|+\frac{s_i\omega_i}
@@ -155,7 +156,7 @@ def soft_topk(
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     if cost is not None or per != "entry":
         given |= {"cost": cost, "per": per}
-    value = call.run(operators.soft_topk, x, k, curve, **given, empty=empty)
+    value = call.run(hard_body.soft_topk, x, k, curve, **given, empty=empty)
     return value, lambda: call.solved.derivative(value)
 
 
@@ -216,5 +217,5 @@ def threshold(
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     if cost is not None or per != "entry":
         given |= {"cost": cost, "per": per}
-    value = call.run(operators.threshold, x, k, curve, **given)
+    value = call.run(hard_body.threshold, x, k, curve, **given)
     return value, lambda: call.solved.of_threshold(value)

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._frameworks.simplex import check_order
-from ._operator import Differentiable, Linearization, operator
-from ._rows import (
+from ._linearize import Differentiable, Linearization, operator
+from ._operators.simplex_body import check_order
+from ._rows.numpy_rows import (
     Array,
     Axis,
     Rows,
@@ -41,7 +41,7 @@ from ._rows import (
     row_dot,
     truncated_rows,
 )
-from ._solve.entmax import entmax_shares, log_shares, softmax_shares
+from ._search.numpy_entmax import entmax_shares, log_shares, softmax_shares
 from .hard import top_k
 
 __all__ = [

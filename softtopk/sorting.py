@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._frameworks import sorting as shared
-from ._frameworks.numpy import Call
-from ._frameworks.thresholds import is_exponential
-from ._operator import Differentiable, Linearization, operator, quiet
-from ._rows import Array, Axis, as_real
+from ._adapters.numpy_adapter import Call
+from ._linearize import Differentiable, Linearization, operator, quiet
+from ._operators import sorting_body as shared
+from ._rows.numpy_rows import Array, Axis, as_real
+from ._search.all_thresholds import is_exponential
 from .curves import Curve, resolve
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]

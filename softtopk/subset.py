@@ -67,9 +67,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._operator import Differentiable, Linearization, operator
-from ._rows import Array, Axis, as_rows, check_temperature, divide
-from ._solve.subset import blocks, partition, settled
+from ._linearize import Differentiable, Linearization, operator
+from ._rows.numpy_rows import Array, Axis, as_rows, check_temperature, divide
+from ._search.numpy_subset import blocks, partition, settled
 
 
 @operator

@@ -1,4 +1,4 @@
-# Written by tools/frameworks_modules.py from softtopk/_frameworks.
+# Written by tools/frameworks_modules.py from softtopk/_operators.
 r"""The operators on PyTorch tensors, with derivatives by x, k and temperature.
 
 >>> import torch
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import curves as curves
-from ._frameworks import balance as _balance
-from ._frameworks import losses as _losses
-from ._frameworks import operators as _operators
-from ._frameworks import simplex as _simplex
-from ._frameworks import sorting as _sorting
-from ._frameworks.torch import ADAPTER as _XP
-from ._frameworks.torch_modules import (
+from ._adapters.torch_adapter import ADAPTER as _XP
+from ._operators import hard_body as _operators
+from ._operators import losses_body as _losses
+from ._operators import simplex_body as _simplex
+from ._operators import sorting_body as _sorting
+from ._search import balance_search as _balance
+from ._torch_modules import (
     Entmax,
     GradTopK,
     SoftTopK,
@@ -38,8 +38,8 @@ from ._frameworks.torch_modules import (
     Threshold,
     TopKST,
 )
-from ._frameworks.torch_modules import without_script as _without_script
-from ._frameworks.words import one_of as _one_of
+from ._torch_modules import without_script as _without_script
+from ._torch_words import one_of as _one_of
 from .curves import Curve
 
 __all__ = [

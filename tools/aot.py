@@ -25,8 +25,8 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from softtopk._kernels import torch as kernels
-from softtopk._kernels.select import pull_kernel, select_kernel
+from softtopk._kernels import torch_launch as kernels
+from softtopk._kernels.triton_select import pull_kernel, select_kernel
 from softtopk.curves import entmax as entmax_curve
 from softtopk.curves import resolve
 

@@ -1,6 +1,6 @@
 """Write `softtopk/torch.py` and `softtopk/jax.py`: typed functions, one line each.
 
-What an operator does is written once, in `softtopk/_frameworks`, for any library.  An
+What an operator does is written once, in `softtopk/_operators`, for any library.  An
 editor, `help` and mypy follow functions that stand in a file: so this tool writes them
 there, with the types and the words of each library.  It imports no framework.
 
@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("operators", "simplex", "sorting", "balance", "losses")
+PARTS = {
+    "operators": "_operators.hard_body",
+    "simplex": "_operators.simplex_body",
+    "sorting": "_operators.sorting_body",
+    "balance": "_search.balance_search",
+    "losses": "_operators.losses_body",
+}
 WORDS = {"axis": "dim", "axes": "dims"}
 """The words of this package, and those of PyTorch's users."""
 
@@ -64,13 +70,13 @@ IMPORTS = {
 from torch import Tensor
 
 from . import curves as curves
-from ._frameworks import balance as _balance
-from ._frameworks import losses as _losses
-from ._frameworks import operators as _operators
-from ._frameworks import simplex as _simplex
-from ._frameworks import sorting as _sorting
-from ._frameworks.torch import ADAPTER as _XP
-from ._frameworks.torch_modules import (
+from ._search import balance_search as _balance
+from ._operators import losses_body as _losses
+from ._operators import hard_body as _operators
+from ._operators import simplex_body as _simplex
+from ._operators import sorting_body as _sorting
+from ._adapters.torch_adapter import ADAPTER as _XP
+from ._torch_modules import (
     Entmax,
     GradTopK,
     SoftTopK,
@@ -78,8 +84,8 @@ from ._frameworks.torch_modules import (
     Threshold,
     TopKST,
 )
-from ._frameworks.torch_modules import without_script as _without_script
-from ._frameworks.words import one_of as _one_of
+from ._torch_modules import without_script as _without_script
+from ._torch_words import one_of as _one_of
 from .curves import Curve
 """,
     "jax": """
@@ -87,12 +93,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from . import curves as curves
-from ._frameworks import balance as _balance
-from ._frameworks import losses as _losses
-from ._frameworks import operators as _operators
-from ._frameworks import simplex as _simplex
-from ._frameworks import sorting as _sorting
-from ._frameworks.jax import ADAPTER as _XP
+from ._search import balance_search as _balance
+from ._operators import losses_body as _losses
+from ._operators import hard_body as _operators
+from ._operators import simplex_body as _simplex
+from ._operators import sorting_body as _sorting
+from ._adapters.jax_adapter import ADAPTER as _XP
 from .curves import Curve
 """,
 }
@@ -130,7 +136,7 @@ def operators() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     sys.path.insert(0, str(ROOT))
     found = []
     for part in PARTS:
-        module = importlib.import_module(f"softtopk._frameworks.{part}")
+        module = importlib.import_module(f"softtopk.{PARTS[part]}")
         found += [(name, part, getattr(module, name)) for name in module.__all__]
     for name, part, body in sorted(found, key=lambda item: item[0]):
         yield part, name, body
@@ -181,7 +187,7 @@ def module(library: str) -> str:
     listing = "".join(f'    "{name}",\n' for name in sorted(names))
     source = "\n".join(
         [
-            "# Written by tools/frameworks_modules.py from softtopk/_frameworks.",
+            "# Written by tools/frameworks_modules.py from softtopk/_operators.",
             HEADS[library].strip(),
             "\nfrom __future__ import annotations\n",
             "from collections.abc import Sequence",

@@ -27,6 +27,9 @@ from nearest import nearest
 ROOT = Path(__file__).resolve().parents[1]
 FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"
 TRAINING = ("book/training/", "book/recipes/")
+SHARED = {"_adapters", "_operators", "_rows", "_rules", "_search"}
+"""Folders of the package that PyTorch and JAX share with NumPy."""
+
 NBVAL = ("--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
 LEDGERS = {
     "book/claims.yml": ("test_book.py", "test_inventory.py", "test_formal.py"),
@@ -68,7 +71,7 @@ def looks(name: str) -> Iterator[Look]:
         yield Look(needs, (name,))
         for file in nearest(name):
             yield Look(file.startswith("tests/frameworks/"), (file,))
-        if "_frameworks" in path.parts:
+        if path.parts[1] in SHARED:
             yield Look(True, ("tests/frameworks/test_behaviour.py",))
     elif path.suffix == ".ipynb":
         yield Look(name.startswith(TRAINING), (*NBVAL, name))

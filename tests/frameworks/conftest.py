@@ -14,7 +14,7 @@ import torch
 
 import softtopk.jax
 import softtopk.torch
-from softtopk._frameworks.torch import ADAPTER
+from softtopk._adapters.torch_adapter import ADAPTER
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "package"))
 jax.config.update("jax_enable_x64", True)

@@ -9,9 +9,9 @@ import torch
 
 import softtopk as stk
 from softtopk import curves
-from softtopk._frameworks import selection
-from softtopk._frameworks import torch as _registers_tensors  # noqa: F401
-from softtopk._kernels import torch as kernels
+from softtopk._adapters import torch_adapter as _registers_tensors  # noqa: F401
+from softtopk._kernels import torch_launch as kernels
+from softtopk._rules import selection_rule
 
 EPS = {np.float32: 2.0**-23, np.float64: 2.0**-52}
 TAU = float(np.float32(0.7))
@@ -113,14 +113,14 @@ def exact_pull(x, g, a, t, curve):
     """
     x, g, a, t = (v.double() for v in (x, g, a, t))
     at = x, a, t, torch.full_like(a, TAU)
-    found = selection.slopes(curve, at, False)
+    found = selection_rule.slopes(curve, at, False)
     u = found.at.u
     if isinstance(curve, curves.Entmax):
         steep = (1 - curve.b) / (1 + curve.b * u).clip(1e-30)
     else:
         steep = torch.ones_like(u) * (curve.support[0] == -np.inf)
     shown = torch.where(found.s > 0, steep * (1 + abs(u)), 0)
-    return selection.pull(curve, at, False, g, None), found, shown
+    return selection_rule.pull(curve, at, False, g, None), found, shown
 
 
 def gradient_errors(x, k, curve, seed=0):

@@ -16,7 +16,7 @@ from oracle_balance import off, skewed
 import softtopk as stk
 import softtopk.jax
 import softtopk.torch
-from softtopk._solve.additive import Additive
+from softtopk._search.row_column_fit import Additive
 from softtopk.curves import NAMED
 
 TAUS = np.array([1.0, 0.3, 0.1])

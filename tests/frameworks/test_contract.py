@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import softtopk as stk
-from softtopk import _namespace
-from softtopk._frameworks import balance, losses, operators, simplex, sorting
-from softtopk._frameworks import jax as jax_adapter
-from softtopk._frameworks import torch as torch_adapter
-from softtopk._frameworks.contract import OPTIONAL, Adapter
+from softtopk._adapters import jax_adapter, torch_adapter
+from softtopk._contract import OPTIONAL, Adapter
+from softtopk._operators import hard_body, losses_body, simplex_body, sorting_body
+from softtopk._rows import namespace
+from softtopk._search import balance_search
 
 DECLARED = {
     name
@@ -44,9 +44,9 @@ def toy(monkeypatch):
     }
     toy = type("Toy", (), members)
     libraries = [
-        (kind, toy if found is real else found) for kind, found in _namespace._LIBRARIES
+        (kind, toy if found is real else found) for kind, found in namespace._LIBRARIES
     ]
-    monkeypatch.setattr(_namespace, "_LIBRARIES", libraries)
+    monkeypatch.setattr(namespace, "_LIBRARIES", libraries)
     return toy
 
 
@@ -80,7 +80,7 @@ CALLS = {
     "top_k_loss": ((TARGET,), {}),
     "stop_gradient_loss": ((TARGET,), {}),
 }
-PARTS = (operators, simplex, sorting, balance, losses)
+PARTS = (hard_body, simplex_body, sorting_body, balance_search, losses_body)
 
 
 def test_the_calls_are_complete():
@@ -93,7 +93,7 @@ def test_the_declared_members_are_enough_for_costs(toy, name):
     cost = np.array([1.0, 2.0, 4.0, 0.5, 1.0, 3.0])
     for per in ("entry", "cost"):
         given = {"cost": cost, "per": per}
-        found = getattr(operators, name)(
+        found = getattr(hard_body, name)(
             toy, torch.tensor(X), 2.5, **given, check=False
         )
         np.testing.assert_allclose(

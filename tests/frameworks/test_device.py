@@ -10,8 +10,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import softtopk.torch as stk
-from softtopk._frameworks import torch_arrays, torch_internals
-from softtopk._frameworks.torch_arrays import Arrays
+from softtopk._adapters import torch_functions, torch_internals
+from softtopk._adapters.torch_functions import Arrays
 
 DEVICE = torch.get_default_device().type  # of the option --device
 
@@ -78,7 +78,7 @@ def test_a_number_that_is_trained_on_the_cpu_is_copied():
 
 
 def test_no_float64_is_made_on_a_device_that_has_none(monkeypatch):
-    monkeypatch.setattr(torch_arrays, "SINGLE", {"meta"})
+    monkeypatch.setattr(torch_functions, "SINGLE", {"meta"})
     x = torch.empty(3, 8, device="meta", dtype=torch.float32)
     given = [
         *(make() for make in NUMBERS.values()),
@@ -94,7 +94,7 @@ def test_no_float64_is_made_on_a_device_that_has_none(monkeypatch):
     assert torch.float64 not in copies.types
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
     assert Arrays.traced([1.0, 2.5], x).dtype == torch.float32
-    monkeypatch.setattr(torch_arrays, "SINGLE", set())
+    monkeypatch.setattr(torch_functions, "SINGLE", set())
     assert Arrays.traced([1.0, 2.5], x).dtype == torch.float64
 
 
@@ -108,7 +108,7 @@ def test_a_compiled_loop_has_its_numbers_on_the_device(monkeypatch):
 
     monkeypatch.setattr(torch_internals, "while_loop", once)
     state = (0, (torch.ones(3, device="meta"), True), torch.ones(3, device="meta"))
-    out = torch_arrays._compiled_loop(None, lambda *state: state, state)
+    out = torch_functions._compiled_loop(None, lambda *state: state, state)
     assert places == ["meta"] * 4
     assert out[0].dtype == torch.int64 and out[1][1].dtype == torch.bool
 

@@ -21,7 +21,7 @@ import softtopk as stk
 import softtopk.dask
 import softtopk.jax
 import softtopk.torch
-from softtopk._namespace import namespace
+from softtopk._rows.namespace import namespace
 
 G = np.cos(np.arange(12.0))
 COLUMNS = ("shares", "threshold", "by x", "by k", "by tau")

@@ -12,8 +12,8 @@ import pytest
 
 import softtopk as core
 import softtopk.jax as stk
-from softtopk._rows import Budget
-from softtopk._solve import root, start
+from softtopk._rows.numpy_rows import Budget
+from softtopk._search import root, start
 
 
 def test_jit_is_equal_and_a_bad_row_is_nan():
@@ -168,7 +168,7 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         import jax, jax.numpy as jnp, numpy as np
         jax.config.update("jax_enable_x64", True)
         import softtopk.jax as stk
-        from softtopk._frameworks import jax as adapter
+        from softtopk._adapters import jax_adapter as adapter
         from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
         assert len(jax.devices()) == 8

@@ -31,8 +31,8 @@ from torch.utils.checkpoint import checkpoint
 
 import softtopk.torch as st
 from softtopk import curves
-from softtopk._frameworks import torch_selection as rules
-from softtopk._kernels import torch as kernels
+from softtopk._adapters import torch_autograd_selection as rules
+from softtopk._kernels import torch_launch as kernels
 
 DEVICE = torch.get_default_device().type  # of the option --device
 if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":

@@ -10,7 +10,7 @@ from torch._dynamo.backends.common import aot_autograd
 import softtopk as stk
 import softtopk.jax as stk_jax
 import softtopk.torch as stk_torch
-from softtopk._frameworks.torch import ADAPTER
+from softtopk._adapters.torch_adapter import ADAPTER
 
 RNG = np.random.default_rng(0)
 X, G = RNG.standard_normal((2, 64, 40))
@@ -98,7 +98,7 @@ def test_without_the_loop_jax_has_the_same_gradients(monkeypatch):
         return jax.grad(lambda x: (stk_jax.grad_topk(x, 5) * G[:3]).sum())(X[:3])
 
     expected = gradient()
-    monkeypatch.setattr("softtopk._frameworks.jax._LOOPS", False)
+    monkeypatch.setattr("softtopk._adapters.jax_adapter._LOOPS", False)
     np.testing.assert_allclose(gradient(), expected, rtol=0, atol=1e-14)
 
 

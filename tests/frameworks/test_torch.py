@@ -13,8 +13,8 @@ from torch.autograd import forward_ad
 
 import softtopk.torch as stk
 from softtopk import curves
-from softtopk._frameworks import selection
-from softtopk._solve.schemes import scheme_of
+from softtopk._rules import selection_rule
+from softtopk._search.numpy_sums import scheme_of
 
 
 def scores(*shape, seed=0, dtype=torch.double):
@@ -131,14 +131,14 @@ def quick(monkeypatch):
     counts = {"on_numpy": 0, "pull_on_numpy": 0}
 
     def counted(name):
-        inner = getattr(selection, name)
+        inner = getattr(selection_rule, name)
 
         def outer(*args):
             out = inner(*args)
             counts[name] += out is not None
             return out
 
-        monkeypatch.setattr(selection, name, outer)
+        monkeypatch.setattr(selection_rule, name, outer)
 
     for name in counts:
         counted(name)
@@ -226,9 +226,9 @@ def test_a_tensor_as_temperature_keeps_entmax_on_numpys_solver(
     alpha, learned, special, monkeypatch
 ):
     """Also where the temperature has a derivative, which is that of the division."""
-    calls, inner = [], selection.simplex_on_numpy
+    calls, inner = [], selection_rule.simplex_on_numpy
     monkeypatch.setattr(
-        selection, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+        selection_rule, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v = scores(3, 8), scores(3, 8, seed=1)
     if special:
@@ -276,9 +276,9 @@ def test_a_temperature_out_of_range_is_named(value, learned, call):
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 1.75, 2.0])
 def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
     """Eager and looked at it is NumPy's, with a derivative that knows p alone."""
-    calls, inner = [], selection.simplex_on_numpy
+    calls, inner = [], selection_rule.simplex_on_numpy
     monkeypatch.setattr(
-        selection, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+        selection_rule, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v, w = (scores(*shape, seed=i) for i in range(3))
     x.view(-1)[[1, 2]] = -torch.inf

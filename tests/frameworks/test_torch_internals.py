@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import softtopk
-from softtopk._frameworks import torch_internals as internals
+from softtopk._adapters import torch_internals as internals
 
 PRIVATE = (
     r"torch\.(?:\w+\.)*_[a-z]\w*|_C\.|_pytree|_higher_order_ops|_ad\._\w+"

@@ -9,8 +9,8 @@ from mpmath import mp, mpf
 from rows import NAMES, SCALES, stress, typed
 
 import softtopk as stk
-from softtopk._rows import as_rows
-from softtopk._solve.numpy import solve
+from softtopk._rows.numpy_rows import as_rows
+from softtopk._search.numpy_search import solve
 from softtopk.curves import Curve, entmax, resolve
 
 

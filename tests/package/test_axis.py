@@ -5,7 +5,7 @@ import pytest
 
 import softtopk as stk
 from softtopk import losses
-from softtopk._operator import _BODIES
+from softtopk._linearize import _BODIES
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 2, 4))

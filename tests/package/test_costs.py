@@ -10,7 +10,7 @@ from rows import CURVES, named
 from rows_costs import CALLS, SEED, hunted, reference, worst
 
 import softtopk as stk
-from softtopk._solve import exact
+from softtopk._search import exact_sums
 from softtopk.curves import resolve
 
 PER = pytest.mark.parametrize("per", ["entry", "cost"])
@@ -194,8 +194,8 @@ def test_cold_shares_are_dantzigs(curve, per):
 @PER
 def test_derivatives_match_the_reference(curve, per):
     eps = np.finfo(float).eps
-    exact = oracle_costs.solve(X, C, 3.3, *reference(curve), 0.8, per)
-    by_x, by_c, (by_k, dt), _ = exact.derivatives()
+    exact_sums = oracle_costs.solve(X, C, 3.3, *reference(curve), 0.8, per)
+    by_x, by_c, (by_k, dt), _ = exact_sums.derivatives()
     given = {"temperature": 0.8, "cost": C, "per": per}
     lin = stk.linearize(stk.soft_topk, X, 3.3, curve, **given)
     J = np.array([[float(v) for v in row] for row, _ in by_x]).T
@@ -343,7 +343,7 @@ def test_sums_of_costs_are_exact():
     rng = np.random.default_rng(SEED)
     for dtype, n in ((np.float64, 5000), (np.float32, 40)):
         c = (10 ** rng.uniform(-6, 6, n)).astype(dtype)
-        parts, taken = exact.summable(c), rng.random(n) < 0.5
+        parts, taken = exact_sums.summable(c), rng.random(n) < 0.5
         np.testing.assert_array_equal(sum(v.astype(float) for v in parts), c)
         for part in parts[:2]:
             whole = math.fsum(part[taken].tolist())
@@ -357,7 +357,7 @@ def test_products_are_taken_away_exactly():
         a, b = (rng.standard_normal(200).astype(dtype) for _ in "ab")
         near = 1 + float(np.finfo(dtype).eps) * rng.integers(-9, 9, 200)
         x = (a * b * near).astype(dtype)
-        found = exact.minus_product(x, exact.halves(a), exact.halves(b))
+        found = exact_sums.minus_product(x, exact_sums.halves(a), exact_sums.halves(b))
         for value, *rest in zip(found, x, a, b, strict=True):
             with mp.workdps(60):
                 x1, a1, b1 = (mpf(float(v)) for v in rest)

@@ -12,8 +12,8 @@ from rows import has_potential
 
 import softtopk as stk
 from softtopk import curves
-from softtopk._curve import Reflected
-from softtopk._solve.schemes import scheme_of
+from softtopk._curve_base import Reflected
+from softtopk._search.numpy_sums import scheme_of
 from softtopk.curves import (
     CLIP,
     EXP,

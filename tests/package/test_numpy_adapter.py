@@ -5,10 +5,10 @@ import pytest
 
 import softtopk as stk
 from softtopk import losses
-from softtopk._frameworks import losses as shared
-from softtopk._frameworks import operators, simplex, sorting
-from softtopk._frameworks.contract import Adapter
-from softtopk._frameworks.numpy import Call, NumPy
+from softtopk._adapters.numpy_adapter import Call, NumPy
+from softtopk._contract import Adapter
+from softtopk._operators import hard_body, simplex_body, sorting_body
+from softtopk._operators import losses_body as shared
 
 X = np.random.default_rng(0).normal(size=(3, 5))
 
@@ -23,15 +23,15 @@ def test_its_members_are_those_of_the_contract():
 @pytest.mark.parametrize(
     ("operator", "expected", "given"),
     [
-        (operators.soft_topk, stk.soft_topk, (2.5,)),
-        (operators.top_k, stk.top_k, (2,)),
-        (operators.top_k, stk.top_k, ([1, 2, 3],)),
-        (operators.top_k_sum, stk.top_k_sum, (2,)),
-        (simplex.sparse_softmax, stk.sparse_softmax, (2,)),
-        (simplex.log_softmax, stk.log_softmax, ()),
-        (simplex.logsumexp, stk.logsumexp, ()),
-        (sorting.soft_sort, stk.soft_sort, ()),
-        (sorting.soft_rank, stk.soft_rank, ()),
+        (hard_body.soft_topk, stk.soft_topk, (2.5,)),
+        (hard_body.top_k, stk.top_k, (2,)),
+        (hard_body.top_k, stk.top_k, ([1, 2, 3],)),
+        (hard_body.top_k_sum, stk.top_k_sum, (2,)),
+        (simplex_body.sparse_softmax, stk.sparse_softmax, (2,)),
+        (simplex_body.log_softmax, stk.log_softmax, ()),
+        (simplex_body.logsumexp, stk.logsumexp, ()),
+        (sorting_body.soft_sort, stk.soft_sort, ()),
+        (sorting_body.soft_rank, stk.soft_rank, ()),
     ],
 )
 def test_a_shared_body_gives_what_the_quick_way_gives(operator, expected, given):

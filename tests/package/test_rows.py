@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from rows import long_double
 
 import softtopk as stk
-from softtopk._rows import (
+from softtopk._rows.numpy_rows import (
     LINE,
     WHOLE,
     as_real,

@@ -11,8 +11,8 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import softtopk._solve.entmax as solver
 from softtopk import curves, linearize, soft_topk
+from softtopk._search import numpy_entmax as solver
 from softtopk.simplex import (
     entmax,
     log_softmax,

@@ -7,11 +7,11 @@ import pytest
 from rows import CURVES, NAMES, named, off_budget, typed
 
 import softtopk as stk
-from softtopk._rows import as_rows, order_pair
-from softtopk._solve import root
-from softtopk._solve.numpy import _Sums, solve
-from softtopk._solve.schemes import scheme_of
-from softtopk._solve.start import bracket
+from softtopk._rows.numpy_rows import as_rows, order_pair
+from softtopk._search import root
+from softtopk._search.numpy_search import _Sums, solve
+from softtopk._search.numpy_sums import scheme_of
+from softtopk._search.start import bracket
 from softtopk.curves import entmax, resolve
 
 

@@ -15,10 +15,10 @@ import pytest
 from mpmath import mp, mpf
 
 from softtopk import linearize, soft_permutation, soft_rank, soft_sort
-from softtopk._frameworks import sorting as shared
-from softtopk._frameworks.numpy import NumPy
-from softtopk._frameworks.order import Order
-from softtopk._frameworks.thresholds import is_exponential
+from softtopk._adapters.numpy_adapter import NumPy
+from softtopk._operators import sorting_body as shared
+from softtopk._rules.sorting_rule import Order
+from softtopk._search.all_thresholds import is_exponential
 from softtopk.curves import NAMED, resolve
 
 EPS = np.finfo(float).eps

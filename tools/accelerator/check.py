@@ -33,7 +33,7 @@ from device import (
 
 import softtopk.torch as st
 from softtopk import curves
-from softtopk._kernels import torch as kernels
+from softtopk._kernels import torch_launch as kernels
 
 torch.set_default_device(DEVICE)
 

@@ -35,7 +35,7 @@ def late(seconds: float) -> bool:
 @contextmanager
 def kernels_here() -> Iterator[None]:
     """The kernels take tensors on the device: in a dry run, the interpreter does."""
-    from softtopk._kernels import torch as kernels
+    from softtopk._kernels import torch_launch as kernels
 
     before, kernels.ON_CPU = kernels.ON_CPU, DRY
     try:
@@ -47,7 +47,7 @@ def kernels_here() -> Iterator[None]:
 @contextmanager
 def without_kernels() -> Iterator[None]:
     """PyTorch's operations do the work of the kernels."""
-    from softtopk._kernels import torch as kernels
+    from softtopk._kernels import torch_launch as kernels
 
     before, kernels.LONGEST = kernels.LONGEST, 0
     try:

@@ -1,0 +1,174 @@
+"""The adapter of PyTorch: its functions, and which rule takes which tensors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, cast
+
+import torch
+
+from .. import curves as curves
+from .._contract import Adapter
+from .._kernels import torch_launch as kernels
+from .._rows.namespace import register
+from .._rules.sorting_rule import Order
+from .._search.numpy_sums import scheme_of
+from . import torch_autograd as rules
+from . import torch_autograd_selection as selection
+from . import torch_autograd_sorting as arranging
+from . import torch_autograd_subset as budgets
+from . import torch_internals as internals
+from .torch_functions import PLAIN, Arrays, is_divided
+
+
+class Torch(Arrays):
+    """What the operators ask of an array library."""
+
+    @staticmethod
+    def program(f: Any, *args: Any) -> Any:
+        """f of this namespace and the arguments."""
+        return f(Torch, *args)
+
+    @staticmethod
+    def constant(f: Any, *args: Any) -> Any:
+        """`program` for a search; a Function under vmap, which cannot trace loops."""
+        if internals.transformed() and not torch.compiler.is_compiling():
+            return rules.Constant.apply(partial(f, Torch), *args)
+        return f(Torch, *args)
+
+    @staticmethod
+    def select(
+        curve: curves.Curve,
+        x: Any,
+        whole: Any,
+        part: Any,
+        tau: Any,
+        check: Any,
+        shares: bool = False,
+    ) -> Any:
+        if torch.compiler.is_compiling():
+            kind = selection.SelectShares if shares else selection.Select
+            return kind.apply(curve, x, whole, part, tau)
+        numbers = not isinstance(tau, torch.Tensor)
+        if selection.is_fused(curve, x):
+            quick = False
+        else:
+            quick = numbers or (not tau.ndim and Torch.is_quick(x, curve, check))
+        if quick:
+            if rules.is_recorded(x, part, tau):
+                return selection.QuickSelect.apply(curve, x, whole, part, tau)
+            return selection.on_numpy(curve, x, whole, part, tau)[0]
+        rules.one_forward_mode()
+        call = selection.Call(curve, Torch.looks(x, check))
+        return selection.EagerSelect.apply(call, x, whole, part, tau)
+
+    @staticmethod
+    def hold(x: Any, fits: Any) -> Any:
+        return rules.hold(x, fits)
+
+    @staticmethod
+    def spoil(x: Any, fits: Any, value: bool = False) -> Any:
+        return rules.spoil(x, fits, value)
+
+    @staticmethod
+    def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
+        if rules.is_recorded(x):
+            return selection.QuickSimplex.apply(x, curve, tau)
+        # No derivative is recorded: without a Function this takes a fifth less time.
+        return selection.simplex(x, curve, tau)
+
+    @staticmethod
+    def arrange(
+        what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
+    ) -> Any:
+        if Torch.is_quick(x, curve, check) and not internals.in_dual_level():
+            return arranging.arrange(what, curve, x, tau)
+        at = Order(ADAPTER, curve, x.detach(), tau.detach())
+        value = getattr(at, what)()
+        free = not (internals.transformed() or torch.compiler.is_compiling())
+        if free and not rules.is_recorded(x, tau):
+            return value
+        # The value is the accurate one, and the derivatives are those of `moved`.
+        moved = getattr(at, f"moved_{what}")(x, tau)
+        return value + (moved - moved.detach())
+
+    @staticmethod
+    def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return budgets.Spend.apply(call, x, whole, part, c, tau)
+        rules.one_forward_mode()
+        return budgets.EagerSpend.apply(call, x, whole, part, c, tau)
+
+    @staticmethod
+    def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return budgets.Subset.apply(x, whole, part, tau)
+        if not tau.ndim and Torch.is_quick(x, curves.SIGMOID, None):
+            return budgets.QuickSubset.apply(x, whole, part, tau)
+        rules.one_forward_mode()
+        return budgets.EagerSubset.apply(x, whole, part, tau)
+
+    @staticmethod
+    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if is_divided(x):
+            raise NotImplementedError(
+                "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
+                "gather the scores (full_tensor), or give each process its matrices"
+            )
+        if torch.compiler.is_compiling():
+            return budgets.Balance.apply(call, x, k, c, tau)[0]
+        rules.one_forward_mode()
+        return budgets.EagerBalance.apply(call, x, k, c, tau)[0]
+
+    @staticmethod
+    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
+        """Whether NumPy solves for x; `select` then takes Python numbers k and tau."""
+        if not Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
+            return False
+        if internals.intercepted() or selection.is_fused(curve, x):
+            return False
+        return scheme_of(curve) is not None
+
+    @staticmethod
+    def number(value: Any) -> Any:
+        """A Python float for a tensor of one float that needs no derivative."""
+        if not isinstance(value, torch.Tensor) or value.ndim:
+            return value
+        if rules.is_recorded(value) or type(value) not in PLAIN or not value.is_cpu:
+            return value
+        return value.item() if value.is_floating_point() else value
+
+    @staticmethod
+    def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
+        """What `as_rows` is told of scores that `select` takes.
+
+        A kernel takes scores of 16 bits without conversion, and Python numbers as the
+        budget and the temperature.
+        """
+        if Torch.is_quick(x, curve, check):
+            return {"numbers": True}
+        if not selection.is_fused(curve, x) or Torch.looks(x, check):
+            return {"numbers": False}
+        if torch.compiler.is_compiling():
+            return {"raw": True}
+        if internals.transformed() or internals.in_dual_level():
+            return {"numbers": False}
+        return {"raw": True, "numbers": True}
+
+    @staticmethod
+    def wide(x: Any) -> Any:
+        """A tensor of the type in which x is calculated with, on the device of x."""
+        kind = kernels.working(x.dtype)
+        return x if x.dtype == kind else x.new_empty((), dtype=kind)
+
+    @staticmethod
+    def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
+        kind = rules.Attach if torch.compiler.is_compiling() else rules.EagerAttach
+        pairs = [by.get(name, (None, lambda: None)) for name in ("x", "k", "tau")]
+        inputs, slopes = [v for v, _ in pairs], [slope() for _, slope in pairs]
+        return kind.apply(value, *inputs, *slopes)
+
+
+register(torch.Tensor, Torch, first=True)
+
+ADAPTER = cast(Adapter, Torch)  # a class, whose members the tests compare

@@ -1,0 +1,254 @@
+"""Autograd functions of a selection: by PyTorch's operations, a kernel, or NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd import Function
+
+from .. import curves as curves
+from .._kernels import torch_launch as kernels
+from .._rows.adapter_rows import verify
+from .._rows.namespace import namespace
+from .._rules import selection_rule
+from . import torch_internals as internals
+from .torch_autograd import as_rows_of, batched, followed, is_last
+from .torch_functions import PLAIN, Arrays
+
+
+def is_fused(curve: Any, x: Any) -> bool:
+    """Whether a kernel selects from x, a plain tensor whose values are in memory."""
+    if type(x) not in PLAIN or not kernels.takes(curve, x):
+        return False
+    return torch.compiler.is_compiling() or not (
+        internals.is_fake(x) or internals.recorded()
+    )
+
+
+def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) -> Any:
+    """Shares, anchors and offsets, by one kernel if there is one for these rows."""
+    if not is_fused(curve, x):
+        return selection_rule.selected(curve, x, whole, part, tau, plain)
+    if isinstance(tau, torch.Tensor):
+        given = whole, part, tau, 0.0, 1.0
+    else:
+        given = None, None, None, whole + part, tau
+    return kernels.select(x, *given, *kernels.named(curve))
+
+
+def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
+    """The gradients, by one kernel if possible.
+
+    The kernel has no derivative of its own and takes no gradient by t.  So a gradient
+    that may be differentiated again, or one by the threshold, is that of
+    `selection.pull`.
+    """
+    x, a, t, tau = at
+    last = torch.compiler.is_compiling() or is_last(gp)
+    if gt is None and gp is not None and last and is_fused(curve, x):
+        how = (tau, 1.0) if isinstance(tau, torch.Tensor) else (None, tau)
+        gx, gk, gtau = kernels.pull(x, gp, a, t, *how, *kernels.named(curve))
+        if how[0] is None:
+            return gx, None, None
+        return gx, gk, gtau if tau.ndim else gtau.sum()
+    numbers, dtype = not isinstance(tau, torch.Tensor), x.dtype
+    x, gp = (v if v is None else v.to(a.dtype) for v in (x, gp))
+    gx, gk, gtau = selection_rule.pull(curve, (x, a, t, _column(tau, a)), plain, gp, gt)
+    gx = gx if gx is None else gx.to(dtype)
+    return (gx, None, None) if numbers else (gx, gk, gtau)
+
+
+def _column(tau: Any, like: Any) -> Any:
+    """A temperature as a tensor."""
+    return tau if isinstance(tau, torch.Tensor) else Arrays.numbers(tau, like)
+
+
+def _saved(ctx: Any) -> Any:
+    """x, a, t and tau, which may be a number."""
+    saved = ctx.saved_tensors
+    return saved if len(saved) == 4 else (*saved, ctx.tau)
+
+
+class Select(Function):
+    """From x, k and tau to p, a and t; a is a constant."""
+
+    @staticmethod
+    def forward(
+        curve: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        return _selected(curve, x, whole, part, tau, False)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.curve, x, _, _, tau = inputs
+        ctx.plain = False
+        _, a, t = output
+        ctx.mark_non_differentiable(a)
+        if isinstance(tau, torch.Tensor):
+            ctx.save_for_backward(x, a, t, tau)
+        else:
+            ctx.tau = tau
+            ctx.save_for_backward(x, a, t)
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        gx, gk, gtau = _pull(ctx.curve, _saved(ctx), ctx.plain, gp, gt)
+        return None, gx, None, gk, gtau
+
+    @staticmethod
+    def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = batched(info, places[1:], given)
+        kind = EagerSelect if isinstance(curve, Call) else Select
+        return kind.apply(curve, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
+
+
+class SelectShares(Select):
+    """`Select` if only p is used.
+
+    A compiled backward pass is not told that t has no gradient, so it is a class of its
+    own that leaves the gradient by t out.
+    """
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, *_: Any) -> tuple[Any, ...]:
+        x, *rest = _saved(ctx)
+        if not is_fused(ctx.curve, x):
+            # A compiler may compute whatever does not depend on gp in the forward pass
+            # already and store it for the backward pass.  Here these would be masks,
+            # and storing them takes ten times as long as reading x again.  This line
+            # makes x depend on gp, so that all of it stays in the backward pass.
+            x = torch.where(gp == gp, x, x)
+        gx, gk, gtau = _pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
+        return None, gx, None, gk, gtau
+
+
+class Call:
+    """A curve, whether to check values, and whether the check found no special row."""
+
+    def __init__(self, curve: Any, look: bool) -> None:
+        self.curve, self.look, self.plain = curve, look, False
+
+
+class EagerSelect(Select):
+    """`Select` with a check of the values and forward mode.
+
+    torch.compile can trace neither.
+    """
+
+    @staticmethod
+    def forward(
+        call: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        if call.look:
+            k = selection_rule.budget(x, whole, part)
+            call.plain = verify(namespace(x), x, k, tau)
+        return _selected(call.curve, x, whole, part, tau, call.plain)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        call, *rest = inputs
+        Select.setup_context(ctx, (call.curve, *rest), output)
+        ctx.plain = call.plain
+        ctx.set_materialize_grads(False)
+        tau = (rest[3],) if isinstance(rest[3], torch.Tensor) else ()
+        ctx.save_for_forward(rest[0], *output[1:], *tau)
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        at = _saved(ctx)  # once, since checkpointing may recompute them at each access
+        gx, gk, gtau = _pull(ctx.curve, at, ctx.plain, gp, gt)
+        return None, followed(gx, at[0]), None, gk, gtau
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
+        x, a, t, tau = _saved(ctx)
+        dtype, x = x.dtype, x.to(a.dtype)
+        at = x, a, t, _column(tau, a)
+        moves = zip((x, t, at[3]), (tangents[1], *tangents[3:]), strict=True)
+        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        dp, dt = selection_rule.push(ctx.curve, at, ctx.plain, *given)
+        return dp.to(dtype), None, dt
+
+
+class QuickSelect(Function):
+    """The solver for NumPy, for tensors on the CPU that nothing traces or maps.
+
+    It has no `setup_context`, because binding its arguments takes as long as a search.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        (p, a, t), ctx.plain = on_numpy(curve, x, whole, part, tau)
+        ctx.curve = curve
+        ctx.mark_non_differentiable(a)
+        ctx.set_materialize_grads(False)
+        at = x, a, t, Arrays.numbers(tau, x)
+        ctx.save_for_backward(*at)
+        if internals.in_dual_level():  # only then is jvp called
+            ctx.save_for_forward(*at)
+        return p, a, t
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        at, (_, by_x, _, by_k, by_tau) = ctx.saved_tensors, ctx.needs_input_grad
+        found = None
+        if is_last(gp, gt):
+            values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
+            found = selection_rule.pull_on_numpy(ctx.curve, by_tau, *values)
+        if found is None:
+            found = selection_rule.pull(ctx.curve, at, ctx.plain, gp, gt)
+        asked = zip(found, (by_x, by_k, by_tau), strict=True)
+        gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
+        return None, followed(gx, at[0]), None, gk, gtau
+
+    jvp = EagerSelect.jvp
+
+
+class QuickSimplex(Function):
+    """Entmax for the same tensors; its derivative needs only the shares."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, curve: curves.Entmax, tau: float) -> Any:
+        p = simplex(x, curve, tau)
+        ctx.power = curve.b, tau
+        ctx.save_for_backward(p)
+        ctx.save_for_forward(p)
+        return p
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        (p,) = ctx.saved_tensors
+        return selection_rule.simplex_pull(ctx.power, p, g, is_last(g)), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Any, *_: Any) -> Any:
+        (p,) = ctx.saved_tensors
+        return selection_rule.simplex_pull(ctx.power, p, dx, False)
+
+
+def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
+    return torch.from_numpy(
+        selection_rule.simplex_on_numpy(x.numpy(force=True), curve, tau)
+    )
+
+
+def on_numpy(
+    curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[Any, bool]:
+    whole, part = (
+        v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
+    )
+    rows = x.numpy(force=True)
+    found, plain = selection_rule.on_numpy(curve, rows, whole, part, float(tau))
+    return tuple(map(torch.from_numpy, found)), bool(plain)
+
+
+def _tensor(value: Any) -> Any:
+    """An array or a number of NumPy as a tensor."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return torch.from_numpy(np.asarray(value))
+    return value

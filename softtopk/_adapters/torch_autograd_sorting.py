@@ -1,0 +1,81 @@
+"""Sorts and ranks of tensors on the CPU by NumPy, in double precision."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch.autograd import Function
+
+from .. import curves as curves
+from .._contract import Adapter
+from .._rules.sorting_rule import Order
+from .numpy_adapter import ADAPTER
+from .torch_autograd import is_last, is_recorded
+from .torch_functions import Arrays
+
+
+def arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
+    """The sort or the ranks of rows whose values have been checked."""
+    if is_recorded(x, tau):
+        return Arrange.apply(what, curve, x, tau)
+    return _tensor(_of(_order(curve, x, tau), what), x)
+
+
+def _of(order: Order, what: str, *given: Any) -> Any:
+    """A member of an order, without NumPy's warnings."""
+    with np.errstate(all="ignore"):
+        return getattr(order, what)(*given)
+
+
+def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
+    """Rows (R, n) of NumPy."""
+    tau = tau.numpy(force=True).astype(float)
+    with np.errstate(all="ignore"):
+        return Order(ADAPTER, curve, _rows(x), tau.reshape(-1) if tau.ndim else tau)
+
+
+def _rows(x: Any) -> Any:
+    rows = x.numpy(force=True).astype(float)
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def _tensor(rows: Any, like: Any) -> Any:
+    return torch.from_numpy(rows).to(like.dtype).reshape(like.shape)
+
+
+class Arrange(Function):
+    """The sort or the ranks; first derivatives by NumPy, others by PyTorch."""
+
+    @staticmethod
+    def forward(ctx: Any, what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
+        ctx.what, ctx.curve, ctx.order = what, curve, _order(curve, x, tau)
+        ctx.save_for_backward(x, tau)
+        return _tensor(_of(ctx.order, what), x)
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
+        (x, tau), needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if is_last(g):
+            return None, None, *_by_numpy(ctx, g, x, tau)
+        at = Order(cast(Adapter, Arrays), ctx.curve, x.detach(), tau.detach())
+        with torch.enable_grad():
+            moved = getattr(at, f"moved_{ctx.what}")(x, tau)
+            asked = [v for v, need in zip((x, tau), needs, strict=True) if need]
+            found = iter(torch.autograd.grad(moved, asked, g, create_graph=True))
+        return None, None, *(next(found) if need else None for need in needs)
+
+
+def _by_numpy(ctx: Any, g: Any, x: Any, tau: Any) -> Any:
+    order, g = ctx.order, _rows(g)
+    by_x, by_tau = ctx.needs_input_grad[2:]
+    gx = gtau = None
+    if by_x:
+        pull = "by_places" if ctx.what == "sort" else "by_ranks"
+        gx = _tensor(_of(order, pull, g), x)
+    if by_tau:
+        total = (g * _of(order, f"{ctx.what}_by_tau")).sum(axis=-1)
+        total = total.reshape(tau.shape) if tau.ndim else total.sum()
+        gtau = torch.as_tensor(total, dtype=tau.dtype)
+    return gx, gtau

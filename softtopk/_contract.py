@@ -1,0 +1,379 @@
+"""The interface of an adapter: all that the operators, searches and losses call.
+
+An adapter is a class whose members are called without an instance.  Arrays have the
+batch first and the entries of a row along the last axis, ``(..., n)``; an array with
+one number for each row is ``(...)``.  Arrays may be traced (under jit, vmap or a
+compiler).  So an operator must not read a value, a truth value or a length that depends
+on values unless `looks` returns True; then it may call ``bool`` or `to_numpy`.  Besides
+these members the operators use of an array only arithmetic, comparison, ``~ & |``,
+indexing by ``...``, ``None`` and slices, ``ndim``, ``shape``, ``dtype``,
+``dtype.itemsize``, ``reshape``, ``swapaxes``, ``sum``, ``all`` and ``any``.
+
+The toy adapter in `tests/frameworks/test_contract.py` has these members only.
+
+`softtopk._rows.namespace` finds the adapter of an array for the curves and the search,
+which take no adapter as an argument: `register` it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapter
+    from .curves import Curve, Entmax
+
+OPTIONAL = (
+    *("after", "constant", "either", "exported", "folded", "folded_carry", "how"),
+    *("loss_type", "number", "over_entries", "over_points", "partition", "parts"),
+    *("priced", "recur", "rows", "simplex", "stored", "subset", "traced", "unfolded"),
+    *("wide", "words"),
+)
+"""Members that an adapter may leave out.
+
+`simplex` is called only if `is_quick`, and `number` only then or if `how` says
+`numbers`.
+"""
+
+
+class Adapter(Protocol):
+    """One array library.  A member without a docstring is that of NumPy."""
+
+    words: Any
+    """The library's own names of arguments, where they differ from NumPy's."""
+
+    # Functions of every entry, differentiable where NumPy's are smooth.
+    arccos: Any
+    atan2: Any
+    """The angle of (y, x), as NumPy's arctan2."""
+    ceil: Any
+    clip: Any
+    """Between a least and a largest value, each a number, an array or None."""
+    cos: Any
+    exp: Any
+    expm1: Any
+    """Accurate near 0, also when compiled."""
+    floor: Any
+    hypot: Any
+    """At most one argument is infinite."""
+    isfinite: Any
+    log: Any
+    log1p: Any
+    """Accurate near 0, also when compiled."""
+    maximum: Any
+    minimum: Any
+    remainder: Any
+    sigmoid: Any
+    sin: Any
+    sqrt: Any
+    where: Any
+    """One of the two values may be a number."""
+
+    # Reductions along one axis.  `max` and `min` without an axis, and `sum` with the
+    # axis None, reduce over all entries.
+    all: Any
+    argmax: Any
+    cumsum: Any
+    """Of booleans, it returns integers."""
+    max: Any
+    min: Any
+    softmax: Any
+    sum: Any
+
+    # Shapes and types.
+    bool_: Any
+    """The type of booleans."""
+    broadcast_shapes: Any
+    broadcast_to: Any
+    concat: Any
+    """Arrays joined along an axis."""
+    finfo: Any
+    full_like: Any
+    linalg: Any
+    """With `solve`, which does not test whether the matrix is singular."""
+    matrix_transpose: Any
+    moveaxis: Any
+    ones_like: Any
+    reshape: Any
+    zeros_like: Any
+
+    def arange(self, start: int, stop: int, like: Any) -> Any:
+        """Whole numbers in the type and on the device of `like`."""
+
+    def eye(self, n: int, like: Any) -> Any:
+        """The identity matrix in the type and on the device of `like`."""
+
+    def places(self, n: int, like: Any) -> Any:
+        """0, ..., n - 1 as integers on the device of `like`."""
+
+    def integers(self, values: Any, like: Any) -> Any:
+        """A number or an array as integers on the device of `like`."""
+
+    def numbers(self, values: Any, like: Any) -> Any:
+        """A number or an array of any kind in the type and on the device of `like`."""
+
+    def asarray(self, value: Any, like: Any = None) -> Any:
+        """An array of this library from one, or from what NumPy would take."""
+
+    def astype(self, x: Any, dtype: Any) -> Any:
+        """The array in another type; the array itself if it has that type."""
+
+    def traced(self, values: Any, like: Any) -> Any:
+        """An array of this library, where a compiler cannot trace NumPy's arrays."""
+
+    def replicate(self, value: Any, like: Any, name: str = "") -> Any:
+        """Numbers for each row, on every device that holds a part of `like`.
+
+        An array that cannot be used there raises an error with its `name`.
+        """
+
+    def floating(self, x: Any, name: str) -> tuple[Any, Any]:
+        """Scores in the type to calculate with, and the type of the results.
+
+        A TypeError names complex scores.
+        """
+
+    def integer_key(self, x: Any, dtype: Any) -> Any:
+        """Integers in the order of x, and the least that their type holds.
+
+        None for scores of a type whose numbers floats of this `dtype` all hold.
+        """
+
+    def refuse(self, x: Any, name: str) -> None:
+        """A TypeError for an array with which the operators cannot calculate."""
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array of this library, traced or not."""
+
+    def is_floating(self, x: Any) -> bool:
+        """Whether an array holds floats."""
+
+    def is_real(self, x: Any) -> bool:
+        """Whether an array holds integers or floats, and not booleans."""
+
+    def to_numpy(self, x: Any) -> Any:
+        """The values of an array for which `looks` is True."""
+
+    def looks(self, x: Any, check: bool | None) -> bool:
+        """Whether the values of x may be read, in order to check them.
+
+        `check` is the argument of the operator.  None leaves the choice to the adapter,
+        and True raises an error for an array that is traced.
+        """
+
+    def hold(self, x: Any, fits: Any) -> Any:
+        """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+
+    def spoil(self, x: Any, fits: Any, value: bool = False) -> Any:
+        """x where it fits, and elsewhere NaN; unless this is a `value`, 0 stays 0.
+
+        In tangents and gradients 0 stays 0, also in those of a value: what does not
+        depend on a row that is NaN is not spoilt by it.
+        """
+
+    def detach(self, x: Any) -> Any:
+        """The same values, constant under differentiation."""
+
+    def largest(self, x: Any, k: int) -> Any:
+        """The k-th largest entry of each row; k is at least 1."""
+
+    def ordered(self, x: Any, place: Any) -> Any:
+        """The k-th largest entry of each row, for k in `place`, ``(...)`` integers."""
+
+    def leading(self, x: Any, k: int) -> Any:
+        """The places of the k largest entries of each row, the largest first.
+
+        Among equal entries the first comes first; k is at most the length of the row.
+        """
+
+    def take(self, x: Any, index: Any) -> Any:
+        """The entries of each row at these places, ``(..., m)`` integers."""
+
+    def scatter(self, values: Any, index: Any, n: int) -> Any:
+        """The sums ``(..., n)`` of the values of each row that have the same index.
+
+        Without values, their numbers as integers.
+        """
+
+    def running_max(self, x: Any) -> Any:
+        """The largest entry up to each place of a row; it needs no derivative."""
+
+    def running_product(self, x: Any, back: bool) -> Any:
+        """The products up to each entry along the last axis; from it on if `back`."""
+
+    def descending(self, x: Any) -> Any:
+        """The places of the entries of each row, the largest first.
+
+        Equal entries come in any order.
+        """
+
+    def parts(self, f: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+        """f of the arrays, which works entry by entry, in parts that fit the cache."""
+
+    def recur(self, decays: Any, values: Any, back: bool) -> Any:
+        """The sums of `all_thresholds.Sums` within its blocks.
+
+        An adapter without it gets the decays over 1, 2, 4, ... points, and sums of two,
+        four and so on are formed.  An adapter with it has arrays whose values may be
+        read at any time.
+        """
+
+    def folded(self, x: Any) -> Any:
+        """The decays within blocks with the points along the first axis, as a copy."""
+
+    def folded_carry(self, decays: Any, entry: Any, back: bool) -> Any:
+        """The decays from the block before, given those to the first points."""
+
+    def unfolded(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
+        """Sums of folded blocks, with what the blocks before add, as blocks."""
+
+    def accumulate(self, x: Any) -> Any:
+        """The cumulative sums of rows of floats."""
+
+    def loop(
+        self, going: Callable[..., Any], step: Callable[..., Any], state: Any
+    ) -> Any:
+        """The state, nested tuples of arrays, after steps while `going` is true.
+
+        The adapter may make more steps, which leave the state as it is.
+        """
+
+    def program(self, f: Callable[..., Any], *args: Any) -> Any:
+        """f(adapter, *args), compiled as one program if that is quicker."""
+
+    def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
+        """The value ``(...)`` with the derivatives that it is given.
+
+        `by` maps "x", "k" or "tau" to the input and a function that calculates the
+        slope by it, which may be differentiated again: ``(..., n)`` by x, ``(...)`` by
+        the others.
+        """
+
+    def is_quick(self, x: Any, curve: Curve, check: bool | None) -> bool:
+        """Whether `select` takes a budget and a temperature that are Python's numbers.
+
+        Then it checks the values itself.
+        """
+
+    def number(self, value: Any) -> Any:
+        """A Python float for an array of one float that needs no derivative.
+
+        Any other value is returned as it is.
+        """
+
+    def loss_type(self, dtype: Any, like: Any) -> Any:
+        """The type in which the library returns a loss of scores of this type."""
+
+    def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
+        """The arguments `numbers` and `raw` of `as_rows` for the scores of `select`.
+
+        The key "raw" is present if `select` takes scores of 16 bits without conversion
+        and makes the results of a row out of range NaN.
+        """
+
+    def wide(self, x: Any) -> Any:
+        """An array of the type in which `select` computes with raw scores x."""
+
+    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
+        """Rows whose values have been checked, in place of `hard_body.checked`.
+
+        `how` holds `axis`, `where`, `name`, `empty`, `integer_k` and `order` of the
+        core's `as_rows`.
+        """
+
+    def select(
+        self,
+        curve: Curve,
+        x: Any,
+        whole: Any,
+        part: Any,
+        tau: Any,
+        check: bool | None,
+        shares: bool = False,
+    ) -> tuple[Any, Any, Any]:
+        """Shares ``(..., n)``, anchors and offsets ``(...)``.
+
+        They are those of `selection_rule.selected`.
+
+        Its derivatives are those of `selection_rule.push` and `selection_rule.pull`.
+        With `shares` the anchors and the offsets need none.
+        """
+
+    def exported(self) -> bool:
+        """Whether a program is traced for a runtime that lacks some operations."""
+
+    def arrange(
+        self, what: str, curve: Curve, x: Any, tau: Any, check: bool | None
+    ) -> Any:
+        """The "sort" or the "ranks" of `sorting_rule.Order`, for an exponential curve.
+
+        Its derivatives are those of `moved_sort` and `moved_ranks`.
+        """
+
+    def spend(
+        self, call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_rule.solved`.
+
+        Its derivatives are those of `costs_rule.push` and `costs_rule.pull`.
+        """
+
+    def priced(
+        self,
+        x: Any,
+        k: Any,
+        temperature: Any,
+        axis: Any,
+        where: Any,
+        cost: Any,
+        empty: str,
+    ) -> Any:
+        """Checked rows with their costs, in place of `costs_rule.checked`."""
+
+    def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        """Shares ``(..., m, n)`` with both budgets, m >= n: `balance_search.solved`.
+
+        Its derivatives are those of `balance_search.push` and `balance_search.pull`.
+        """
+
+    def partition(self, rows: Any) -> tuple[Any, Any]:
+        """`log_partition` of rows and its derivative by the scores, without `program`.
+
+        In place of `subset_law.found` and `subset_law.partition`.
+        """
+
+    def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        """The sums over l of the arrays ``(..., n)`` of term(*entries, *numbers).
+
+        The numbers are ``(..., M)``, and `term` gets those of a point as ``(..., 1)``.
+        Without it arrays ``(..., M, n)`` are summed.
+        """
+
+    def over_entries(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        """The sums ``(..., M)`` over the entries of the arrays that `term` returns."""
+
+    def constant(self, f: Callable[..., Any], *args: Any) -> Any:
+        """`program` for a search, whose result has no derivative.
+
+        The result is one number for each row.  The arrays are rows, and numbers for
+        each row, of the same batch.
+        """
+
+    def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
+        """The fields of `subset_law.Found`, whose p has the derivative of
+        `subset_law.product`.
+
+        Without it p is differentiated operation by operation.
+        """
+
+    def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:
+        """The shares of entmax where `is_quick`."""
+
+    def stored(self, value: Any) -> Any:
+        """The value, which a compiler must materialise, not recompute at each use."""
+
+    def after(self, value: Any, total: Any) -> Any:
+        """The value, calculated after the total: keeps a compiler from fusing both."""
+
+    def either(self, x: Any, plain: Any, masked: Any) -> Any:
+        """plain(x, top, least) if no entry is -inf, else masked(x), which is slower."""

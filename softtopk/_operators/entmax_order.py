@@ -1,0 +1,134 @@
+r"""Entmax of an order alpha that is an array and has a derivative.
+
+With :math:`b=\alpha-1` and :math:`t_i=x_i/\tau-\lambda` the shares are
+:math:`p_i=[1+bt_i]_+^{1/b}=e^{t_ih(bt_i)}`, :math:`h(z)=\log(1+z)/z`, which is analytic
+at b = 0.  The threshold solves :math:`\sum_ip_i=1`.  A search finds it without a
+derivative; Newton's steps from there have one.  With the error of the start of first
+order in a change of the arguments, that of one step is of second order and that of two
+of fourth, so that derivatives up to the third are right.  The first is
+
+.. math:: dp_i=w_i\Bigl(\frac{dx_i}\tau-m_i\,d\alpha-\frac1W\sum_jw_j
+          \Bigl(\frac{dx_j}\tau-m_j\,d\alpha\Bigr)\Bigr),\qquad
+          w_i=p_i^{2-\alpha},\quad W=\sum_jw_j,
+
+with :math:`m_i=\partial_b\,(p_i^b-1)/b`, which is :math:`\tfrac12\log^2p_i` at
+:math:`\alpha=1`: an order that moves acts like scores that do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._contract import Adapter
+from .._rows.adapter_rows import Rows, fit, real_array
+from .._rows.namespace import is_nan
+from .._rows.numpy_rows import real_number
+
+_NEAR = 0.25
+"""Up to here h is its series, and so are its derivatives."""
+
+_TERMS = 28
+"""0.25 to this power is below the rounding of float64."""
+
+_STEPS = 100
+
+
+def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any, Rows]:
+    """b = alpha - 1, and the rows, which are NaN where alpha is out of range."""
+    alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
+    if alpha.ndim:
+        alpha = fit(xp, alpha, rows.batch(), "alpha")
+    if xp.looks(rows.x, check):
+        values = xp.to_numpy(xp.detach(alpha))
+        for bad in values[~((values >= 1) & (values < math.inf))].reshape(-1):
+            real_number(bad, "alpha", least=1)
+        return alpha - 1, rows
+    fits = (alpha >= 1) & (alpha < math.inf) & xp.all(rows.x == rows.x, axis=-1)
+    return alpha - 1, rows.held(xp, fits)
+
+
+def shares(xp: Adapter, y: Any, b: Any) -> Any:
+    """The shares of y, whose largest entry in each row is 0."""
+    b = xp.broadcast_to(b, tuple(y.shape[:-1]))
+    run = getattr(xp, "constant", xp.program)
+    s = xp.detach(run(_search, xp.detach(y), xp.detach(b)))
+    for _ in range(2):
+        p, slope = _value(xp, y, s, b)
+        s = s + (xp.sum(p, axis=-1) - 1) / xp.sum(slope, axis=-1)
+    return _value(xp, y, s, b)[0]
+
+
+def entropy(xp: Adapter, p: Any, b: Any) -> tuple[Any, Any]:
+    r"""The terms of :math:`\sum_ip_i(p_i^b-1)/b`, and their derivatives by b.
+
+    These are :math:`p\log p\,g(z)` and :math:`p\log^2p\,g'(z)` with
+    :math:`z=b\log p` and :math:`g(z)=(e^z-1)/z`, both analytic at b = 0.
+    """
+    q = xp.where(p > 0, p, 1)
+    log = xp.log(q)
+    z = b[..., None] * log
+    far = abs(z) > 1
+    near, wide = xp.where(far, 0, z), xp.where(far, z, 1)
+    g, slope = xp.zeros_like(z), xp.zeros_like(z)
+    for j in range(_TERMS, -1, -1):
+        g = 1 / math.factorial(j + 1) + near * g
+        slope = 1 / (math.factorial(j) * (j + 2)) + near * slope
+    grown = xp.expm1(wide)
+    g = xp.where(far, grown / wide, g)
+    slope = xp.where(far, (wide + grown * (wide - 1)) / (wide * wide), slope)
+    return p * log * g, p * log * log * slope
+
+
+def _value(xp: Adapter, y: Any, s: Any, b: Any) -> tuple[Any, Any]:
+    """The shares at the threshold s, and their slopes p^(1 - b)."""
+    b = b[..., None]
+    t = xp.where(xp.isfinite(y), y, 0) - s[..., None]
+    on = xp.isfinite(y) & (b * t > -1)
+    t = xp.where(on, t, 0)
+    log = t * _h(xp, b * t)
+    p = xp.where(on, xp.exp(log), 0)
+    # All shares of a row out of range are NaN.
+    p = xp.where(y == y, p, math.nan)
+    return p, xp.where(on, xp.exp((1 - b) * log), 0)
+
+
+def _h(xp: Adapter, z: Any) -> Any:
+    far = abs(z) > _NEAR
+    near, wide = xp.where(far, 0, z), xp.where(far, z, 1)
+    series = xp.zeros_like(z)
+    for j in range(_TERMS, -1, -1):
+        series = (-1) ** j / (j + 1) + near * series
+    return xp.where(far, xp.log1p(wide) / wide, series)
+
+
+def _search(xp: Adapter, y: Any, b: Any) -> Any:
+    """The threshold minus the largest score, by Newton's steps within a bracket.
+
+    The steps are those for the b-th power of the sum, which is nearly linear in the
+    threshold.  The bracket holds because the largest share is between 1/n and 1.
+    """
+    n = y.shape[-1]
+    safe = xp.where(b > 0, b, 1)
+    high = xp.where(b > 0, -xp.expm1(-safe * math.log(n)) / safe, math.log(n))
+    eps = float(xp.finfo(y.dtype).eps)
+    zero = xp.zeros_like(high)
+
+    def going(s: Any, low: Any, high: Any, done: Any, count: Any) -> Any:
+        return (~done & (count < _STEPS)).any()
+
+    def step(s: Any, low: Any, high: Any, done: Any, count: Any) -> Any:
+        p, slope = _value(xp, y, s, b)
+        S, W = xp.sum(p, axis=-1), xp.sum(slope, axis=-1)
+        S = xp.where(S > 0, S, 1)
+        low, high = xp.where(S > 1, s, low), xp.where(S < 1, s, high)
+        log = xp.log(S)
+        power = xp.where(b > 0, -xp.expm1(-safe * log) / safe, log)
+        move = s + power * S / xp.where(W > 0, W, 1)
+        inside = (move >= low) & (move <= high)
+        move = xp.where(inside, move, 0.5 * (low + high))
+        near = ~(abs(S - 1) > 4 * eps) | ~(abs(move - s) > eps * abs(s))
+        return xp.where(done, s, move), low, high, done | near, count + 1
+
+    done = is_nan(high)
+    return xp.loop(going, step, (zero, zero + 0, high, done, zero + 0))[0]

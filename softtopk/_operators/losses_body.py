@@ -1,0 +1,684 @@
+"""The losses on every array library, as values with their derivatives attached.
+
+The gradient of every loss is shares minus target, and the shares can be differentiated
+any number of times.  So no library differentiates through the sums of a loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._contract import Adapter
+from .._rows.adapter_rows import LEAST, Rows
+from .._rows.namespace import is_nan
+from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
+from ..curves import CLIP, EXP, Curve, Entmax, resolve
+from .entmax_order import entropy, orders
+from .entmax_order import shares as order_shares
+from .hard_body import (
+    checked,
+    finite_rows,
+    hard,
+    of_checked,
+    subset_sum,
+    truncated_rows,
+)
+from .simplex_body import logits
+
+__all__ = [
+    "am_softmax_loss",
+    "cross_entropy",
+    "entmax_loss",
+    "in_top_k_loss",
+    "potential",
+    "sparse_softmax_loss",
+    "sparsemax_loss",
+    "stop_gradient_loss",
+    "top_k_loss",
+]
+
+_ORDERS = {1.0: EXP, 1.5: Entmax(1.5), 2.0: CLIP}
+"""The curves of entmax that need not be made anew for each call."""
+
+
+def cross_entropy(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    *,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """Cross entropy of a target and the softmax of x.
+
+    Parameters
+    ----------
+    x, axis, where, check
+        As in `soft_topk`.
+    target : array
+        Class indices, integers of the shape of `x` without `axis`, or shares of the
+        shape of `x` that sum to 1.
+    ignore_index : int, optional
+        A class index, of any value, that marks a row which does not count: its loss and
+        its gradient are 0.  For class indices only.
+    reduction : "none", "mean" or "sum"
+        One loss a row, or their mean or sum over all rows.  The mean is over the rows
+        that count; without one it is NaN, with gradient 0, as in PyTorch.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0, with full relative accuracy near 0; or one number.
+    """
+    rows = finite_rows(xp, x, 1.0, axis, where, check)
+    t, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _log_loss(xp, rows, t, end, rows.x, rows.tau)
+
+
+def am_softmax_loss(
+    xp: Adapter,
+    scores: Any,
+    target: Any,
+    margin: float,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """Cross entropy that wants the target's score ahead by a margin.
+
+    Parameters
+    ----------
+    scores, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `scores` without `axis`.
+    ignore_index, reduction
+        As in `cross_entropy`.
+    margin : float
+        At least 0, in the units of the scores.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    margin = real_number(margin, "margin", least=0)
+    rows = finite_rows(xp, scores, temperature, axis, where, check, "scores")
+    how = ignore_index, reduction
+    t, end = _target(xp, rows, scores, target, check, *how, shares=False)
+    return _log_loss(xp, rows, t, end, rows.x - margin * t, rows.tau)
+
+
+def sparse_softmax_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any,
+    *,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """The logarithm of the k largest exponentials' sum, less the target's score.
+
+    Parameters
+    ----------
+    x, target, axis, where, ignore_index, reduction, check
+        As in `cross_entropy`.
+    k : whole number
+        At least 1.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    rows = truncated_rows(xp, x, k, 1.0, axis, where, check)
+    how = ignore_index, reduction
+    t, end = _target(xp, rows, x, target, check, *how, total=1 + 0 * rows.whole)
+    weight = xp.detach(hard(xp, rows, k, check))
+    return _log_loss(xp, rows, t, end, rows.x, rows.tau, weight)
+
+
+def entmax_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    alpha: Any = 1.5,
+    *,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+
+    Parameters
+    ----------
+    x, target, axis, where, ignore_index, reduction, check
+        As in `cross_entropy`.
+    alpha : number or array
+        At least 1.  An array of this library has a derivative, as in `entmax`; the
+        error of the loss is then a few units in the last place of the scores.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    if xp.is_array(alpha) and not hasattr(xp, "rows"):  # on NumPy it is a number
+        rows = finite_rows(xp, x, 1.0, axis, where, check)
+        b, rows = orders(xp, alpha, rows, check)
+        goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+        return _order_loss(xp, rows, b, goal, end)
+    alpha = real_number(alpha, "alpha", least=1)
+    rows = finite_rows(xp, x, 1.0, axis, where, check)
+    curve = _ORDERS.get(alpha) or Entmax(alpha)
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _gap_loss(xp, curve, rows, goal, end, check)
+
+
+def sparsemax_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    *,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    Parameters
+    ----------
+    x, target, axis, where, ignore_index, reduction, check
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, at least 0.
+    """
+    given: dict[str, Any] = {"axis": axis, "where": where, "check": check}
+    given |= {"ignore_index": ignore_index, "reduction": reduction}
+    return entmax_loss(xp, x, target, 2.0, **given)
+
+
+def potential(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    r"""The potential V of a curve, a smooth sum of the k largest scores.
+
+    Its derivatives are `soft_topk` by x, `threshold` by k, and
+    :math:`-\sum\varphi(p_i)` by the temperature.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row, in the units of the scores.
+    """
+    curve = resolve(curve)
+    rows = checked(xp, x, k, temperature, axis, where, check)
+    p, a, t, free, off, u = _solved(xp, curve, rows, check)
+    tau, q = xp.detach(rows.tau), xp.detach(rows.whole + rows.part)
+    large = 2.0**63
+    near, x = abs(u) < large, xp.detach(rows.x)
+    v = xp.where(near, u, 0)
+    area = xp.sum(xp.where(near, curve.potential(v), 0), axis=-1)
+    # For a large u the potential, the integral of f up to u, equals u after rounding.
+    # The sum of these u could overflow, so tau u = x - lambda is summed instead, and
+    # lambda is added as often as it is subtracted.
+    # If these are all that the budget selects, their sum is the result, however far
+    # away the threshold is.
+    over = u >= large
+    rest = q - xp.sum(over, axis=-1)
+    far = xp.sum(xp.where(over, x, 0), axis=-1)
+    value = rest * a + tau * (rest * off + area) + far
+    plain = xp.looks(rows.x, check) and bool(free.all())
+    whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
+    if not plain:
+        held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
+        full = xp.where(t == -math.inf, held + tau * whole, 0)
+        value = xp.where(is_nan(t), math.nan, xp.where(free, value, full))
+
+    def entropy() -> Any:
+        """The derivative by the temperature, with a derivative by x attached."""
+        inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
+        inner = xp.where(t == -math.inf, whole, xp.where(free, inner, 0))
+        return xp.attach(inner, {"x": (p, lambda: -v)})
+
+    by = {"x": (rows.x, lambda: p), "k": (rows.part, lambda: a + rows.tau * t)}
+    return _loss(xp, rows, value, {**by, "tau": (rows.tau, entropy)})
+
+
+def top_k_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """The Fenchel-Young loss of a smooth top-k selection.
+
+    Parameters
+    ----------
+    target : array
+        Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
+        indices.
+    x, k, curve, temperature, axis, where, check
+        As in `soft_topk`.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in the units of the scores, at least 0.  It has derivatives by
+        `x` and `temperature`.
+    """
+    curve = resolve(curve)
+    rows = checked(xp, x, k, temperature, axis, where, check)
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    return _gap_loss(xp, curve, rows, goal, end, check)
+
+
+def in_top_k_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any = 5,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    r"""A loss for "the class is among the first k": top-5 accuracy, for example.
+
+    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
+    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, check
+        As in `soft_topk`.
+    target : array of int
+        Class indices, of the shape of `x` without `axis`.
+    k : whole number or array of them
+        At least 1.  It has no derivative.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One loss a row, in nats, at least 0.  Its gradient by x is
+        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
+        and more it is not convex.
+
+    Notes
+    -----
+    The cost of `grad_topk` twice.
+    """
+    rows = truncated_rows(xp, x, k, temperature, axis, where, check)
+    how = ignore_index, reduction
+    given = {"shares": False, "total": 1 + 0 * rows.whole}
+    t, end = _target(xp, rows, x, target, check, *how, **given)
+    tau, chosen = rows.tau, t > 0
+    own = xp.sum(xp.where(chosen, rows.x, 0), axis=-1)
+    others = xp.where(chosen, -math.inf, rows.x - own[..., None])
+    # What is so far above the class is in every subset, and would hide the others.
+    sure = others > 2.0**63 * (tau[..., None] if tau.ndim else tau)
+    first = xp.sum(sure, axis=-1)
+    first = xp.where(first < rows.whole, first, 0)
+    others = xp.where(sure & (first > 0)[..., None], -math.inf, others)
+    size = rows.whole - first
+    all_fit = size > xp.sum(others > -math.inf, axis=-1)
+    # The k-th largest of the others, smoothed, less the score of the class.
+    whole = xp.where(all_fit, 0, size), size - 1
+    sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
+    (upper, p, entropy), (lower, q, rest) = sums
+    c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
+    fixed = xp.detach(c)
+    value = xp.clip(fixed, 0, None) + xp.log1p(xp.exp(-abs(fixed)))
+
+    def by_x() -> Any:
+        wide = tau[..., None] if tau.ndim else tau
+        slope = (p - q - t) / wide
+        slope = xp.where(all_fit[..., None], 0, slope)
+        return xp.sigmoid(c)[..., None] * slope
+
+    def by_tau() -> Any:
+        slope = (entropy() - rest() - xp.where(all_fit, 0, c)) / tau
+        return xp.sigmoid(c) * xp.where(all_fit, 0, slope)
+
+    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    return _loss(xp, rows, value, by, end)
+
+
+def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
+    """The loss of entmax of order 1 + b, from its shares."""
+    y = logits(xp, rows.x, rows.tau)
+    p, alpha = order_shares(xp, y, b), 1 + b
+
+    def gain(x: Any) -> tuple[Any, Any]:
+        """The Tsallis entropy of x minus the target's, and its derivative by b."""
+        pairs = zip(entropy(xp, goal, b), entropy(xp, x, b), strict=True)
+        value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
+        return value / alpha, (slope - value / alpha) / alpha
+
+    fixed = xp.detach(p)
+    height = xp.where(xp.isfinite(y), xp.detach(y), 0)
+    value = xp.sum((fixed - goal) * height, axis=-1) + xp.detach(gain(fixed)[0])
+    by = {"x": (rows.x, lambda: p - goal), "tau": (b, lambda: gain(p)[1])}
+    return _loss(xp, rows, xp.clip(value, 0, None), by, end)
+
+
+def _gap_loss(
+    xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End, check: bool | None
+) -> Any:
+    """The loss of each row: the sum over its entries of the curve's gap to the goal."""
+    p, _, t, free, _, u = _solved(xp, curve, rows, check)
+    near = xp.isfinite(u)
+    v = xp.where(near, u, 0)
+    gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
+    gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
+    # With k = 0 or k = n, shares and target are the same and the loss is 0.
+    total = xp.where(free, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
+
+    def rest() -> Any:
+        return xp.where(free[..., None], p - goal, xp.where(is_nan(t)[..., None], p, 0))
+
+    def slope() -> Any:
+        """The derivative by the temperature, with a derivative by x attached."""
+        inner = xp.sum(xp.detach(rest()) * v, axis=-1)
+        return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
+
+    by = {"x": (rows.x, rest), "tau": (rows.tau, slope)}
+    return _loss(xp, rows, xp.detach(rows.tau) * total, by, end)
+
+
+def stop_gradient_loss(
+    xp: Adapter,
+    x: Any,
+    target: Any,
+    k: Any = 1,
+    curve: str | Curve = "exp",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+    check: bool | None = None,
+) -> Any:
+    """A number whose gradient is `soft_topk` minus target, for any curve.
+
+    Parameters
+    ----------
+    x, target, k, curve, temperature, axis, where, check
+        As in `top_k_loss`.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array
+        One number a row, of any sign: only its gradient has a meaning.
+    """
+    curve = resolve(curve)
+    rows = checked(xp, x, k, temperature, axis, where, check)
+    goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    p, _, _ = of_checked(xp, curve, at, check, True)
+    gradient, scores = p - goal, xp.detach(rows.x)
+    top = xp.max(scores, axis=-1)[..., None]
+    none = LEAST * float(xp.finfo(top.dtype).tiny)
+    height = xp.where(abs(xp.detach(gradient)) > none, scores - top, 0)
+    value = xp.sum(xp.detach(gradient) * height, axis=-1)
+    return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)}, end)
+
+
+class _End(NamedTuple):
+    """How the losses of the rows are reduced.
+
+    Attributes
+    ----------
+    reduction : "none", "mean" or "sum"
+    keep : (...) array of bool, or None
+        The rows that are not ignored; None if no row is.
+    """
+
+    reduction: str = "none"
+    keep: Any = None
+
+
+_EVERY = _End()
+
+
+def _loss(
+    xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
+) -> Any:
+    """The losses with the given slopes attached, reduced as `end` says; never -0."""
+    if hasattr(xp, "loss_type"):
+        rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
+    value, keep = value + 0.0, end.keep
+    if keep is not None:
+        by = {name: (v, _kept(xp, keep, slope)) for name, (v, slope) in by.items()}
+    value = xp.attach(value, by)
+    value, rows = rows.spoil(xp, value), rows.spoilt()
+    if keep is not None:
+        value = xp.where(keep, value, 0)
+    if end.reduction == "none":
+        return rows.reduce(xp, value)
+    if end.reduction == "sum":
+        return rows.total(xp, value, 1)
+    count = (xp.ones_like(value) > 0 if keep is None else keep).sum()
+    mean = rows.total(xp, value, xp.clip(count, 1, None))
+    return xp.where(count > 0, mean, math.nan)[()]
+
+
+def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]:
+    """The slope, with 0 for the rows that are ignored."""
+
+    def kept() -> Any:
+        found = slope()
+        on = keep[..., None] if found.ndim > keep.ndim else keep
+        return xp.where(on, found, 0)
+
+    return kept
+
+
+def _solved(
+    xp: Adapter, curve: Curve, rows: Rows, check: bool | None
+) -> tuple[Any, ...]:
+    """The selection of the rows, and what a loss needs of it as constants.
+
+    Returns
+    -------
+    p, a, t
+        Shares, anchors and offsets from the search, with their derivatives.
+    free
+        Whether the offset of each row is finite.
+    offset
+        The offset without its derivative, 0 where it is not finite.
+    u
+        The distances of the scores from the threshold, in temperatures, without their
+        derivatives; -inf for an entry that takes no part.
+    """
+    at = rows.x, rows.whole, rows.part, rows.tau
+    p, a, t = of_checked(xp, curve, at, check)
+    x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
+    free = xp.isfinite(offset)
+    offset = xp.where(free, offset, 0)
+    wide = tau[..., None] if tau.ndim else tau
+    u = (x - anchor[..., None]) / wide - offset[..., None]
+    return p, a, t, free, offset, u
+
+
+def _log_loss(
+    xp: Adapter, rows: Rows, t: Any, end: _End, z: Any, tau: Any, weight: Any = None
+) -> Any:
+    """-log of the target's share of the (weighted) exponentials of z / tau.
+
+    It is the largest score minus the target's, in temperatures, plus log(1 + r), where
+    r is the sum of the other exponentials divided by the largest.  Both terms are at
+    least 0, so that they do not cancel.
+    """
+    u = logits(xp, z, tau)
+    e = xp.exp(u) if weight is None else weight * xp.exp(u)
+    fixed, others = xp.detach(u), xp.detach(e)
+    best = xp.places(z.shape[-1], z) == xp.argmax(fixed)[..., None]
+    r = xp.clip(xp.sum(xp.where(best, others - 1, others), axis=-1), 0, None)
+    value = xp.sum(xp.where(t > 0, -t * fixed, 0), axis=-1) + xp.log1p(r)
+
+    def rest() -> Any:
+        return e / xp.sum(e, axis=-1)[..., None] - t
+
+    def by_tau() -> Any:
+        inner = xp.where(xp.isfinite(fixed), u, 0)
+        return -xp.sum(rest() * inner, axis=-1) / tau
+
+    def by_x() -> Any:
+        return rest() / (tau[..., None] if tau.ndim else tau)
+
+    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    return _loss(xp, rows, value, by, end)
+
+
+def _target(
+    xp: Adapter,
+    rows: Rows,
+    x: Any,
+    target: Any,
+    check: bool | None,
+    ignore_index: int | None,
+    reduction: str,
+    *,
+    shares: bool = True,
+    total: Any = None,
+) -> tuple[Any, _End]:
+    """The target as shares (..., n) with the sum `total`, by default the budget of x.
+
+    The shares of an ignored row are 0.
+    """
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(
+            f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}"
+        )
+    ignores = ignore_index is not None
+    if ignores and not isinstance(ignore_index, (int, np.integer)):
+        raise TypeError(f"ignore_index must be an integer, got {ignore_index!r}")
+    if xp.is_array(target):
+        xp.refuse(target, "target")
+    else:
+        check_unmasked(target, "target")
+    looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
+    if hasattr(xp, "replicate"):  # not on NumPy, which has one device
+        target = xp.replicate(target, rows.x, "target")
+    if not (xp.is_real(target) or target.dtype == xp.bool_):
+        as_real(xp.to_numpy(target), "target")
+    whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
+    n, batch = rows.x.shape[-1], rows.batch()
+    shape = tuple(xp.asarray(x).shape)
+    reduced = without(shape, rows.axes)
+    integers = xp.is_real(target) and not xp.is_floating(target)
+    if integers and tuple(target.shape) in (batch, reduced):
+        many = (whole != 1) | (part != 0)
+        if looks and bool(many.any()):
+            raise ValueError(
+                f"target must hold shares where k is not 1, got class indices and "
+                f"k = {_first(xp, many, xp.astype(whole, part.dtype) + part)}; a loss "
+                "for a class among the first k is in_top_k_loss"
+            )
+        target, keep = rows.column(xp, target), None
+        if ignores:
+            target = xp.integers(target, rows.x)
+            keep = target != ignore_index
+            target = xp.where(keep, target, 0)
+        bad = (target < 0) | (target >= n)
+        if looks and bool(bad.any()):
+            raise ValueError(
+                f"target must hold class indices in [0, {n - 1}], "
+                f"got {_first(xp, bad, target)}"
+            )
+        t = xp.places(n, rows.x) == target[..., None]
+        t = xp.astype(t if keep is None else t & keep[..., None], rows.x.dtype)
+    elif ignores:
+        raise ValueError(
+            "ignore_index applies to class indices, of the type of integers and of "
+            f"shape {reduced}, got a target of shape {tuple(target.shape)} and dtype "
+            f"{target.dtype}"
+        )
+    elif shares and tuple(target.shape) in (shape, rows.shape()):
+        t, keep = rows.flatten(xp, target, "target"), None
+        bad = ~((t >= 0) & (t <= 1))
+        if looks and bool(bad.any()):
+            raise ValueError(
+                f"target must hold shares in [0, 1], got {_first(xp, bad, t)}"
+            )
+        sums = xp.sum(t, axis=-1)
+        # Shares that were rounded to float32 are accepted.
+        off = abs(sums - (whole + part)) > n * 2.0**-23
+        if looks and bool(off.any()):
+            k = xp.astype(whole, part.dtype) + part
+            raise ValueError(
+                f"target must sum to {_first(xp, off, k):g} in every row, "
+                f"got {_first(xp, off, sums):g}"
+            )
+    else:
+        kinds = f"class indices of shape {reduced}"
+        if shares:
+            kinds += f" or shares of shape {shape}"
+        raise ValueError(
+            f"target must hold {kinds}, got shape {tuple(target.shape)} of dtype "
+            f"{target.dtype}"
+        )
+    t = xp.detach(t)
+    if looks and bool(((t > 0) & (rows.x == -math.inf)).any()):
+        raise ValueError("target must be 0 where x takes no part (-inf or where=False)")
+    return t, _End(reduction, keep)
+
+
+def _first(xp: Adapter, bad: Any, values: Any) -> Any:
+    """The first of the values that are bad."""
+    where, values = np.broadcast_arrays(xp.to_numpy(bad), xp.to_numpy(values))
+    return values[where][0]

@@ -1,0 +1,1 @@
+"""Arguments, checked and laid out as rows: on NumPy, and over an adapter."""

@@ -1,0 +1,445 @@
+"""Arguments as rows along the last axis, and results back in the caller's shape."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import reprlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._contract import Adapter
+from .namespace import namespace
+from .numpy_rows import (
+    Budget,
+    as_real,
+    check_axis,
+    check_budget,
+    check_empty,
+    check_finite,
+    check_gaps,
+    check_kept,
+    check_temperature,
+    check_unmasked,
+    check_whole,
+    count_finite,
+    is_large,
+    real_numbers,
+    with_axes,
+)
+
+LEAST = 2.0**13
+"""In the least normal number of a type: no share at an infinite distance is larger.
+
+The searches on NumPy bound the exponents of shares, by `_REACH` in
+`_search/numpy_sums.py`.
+"""
+
+
+class Rows(NamedTuple):
+    """Scores with the operator's axes flattened into the last one.
+
+    Attributes
+    ----------
+    x : (..., n) array
+        In the type used for computing; -inf where an entry takes no part.
+    whole, part : (...) arrays
+        The budget k as an integer and the remainder, k = whole + part.
+    tau : () or (...) array
+        The temperature.
+    axes, sizes : tuples of int
+        The axes, counted from the end, and their lengths.
+    dtype : the type of the results
+    name : what an error message calls the scores
+    empty : (...) array of bool, optional
+        The rows that had no finite entry, where the caller asks for zeros there: here
+        their scores are 0 and their budgets 1, which every operator takes, and `expand`
+        makes their results 0.
+    key : (..., n) array of int, optional
+        The scores themselves, if they are integers of a type that the floats of x do
+        not all hold; the least integer where an entry takes no part.
+    fits : (...) array of bool, optional
+        False for a row that nobody looked at and that is out of range: here it holds
+        values that every operator takes, and `expand` and `reduce` make its results
+        NaN, and its gradients unless what comes in is 0.
+    """
+
+    x: Any
+    whole: Any
+    part: Any
+    tau: Any
+    axes: tuple[int, ...]
+    sizes: tuple[int, ...]
+    dtype: Any
+    name: str = "x"
+    empty: Any = None
+    key: Any = None
+    fits: Any = None
+
+    def shape(self) -> tuple[int, ...]:
+        """Shape of a result with one entry per score."""
+        return with_axes(tuple(self.x.shape[:-1]), self.axes, self.sizes)
+
+    def batch(self) -> tuple[int, ...]:
+        """Shape of a result with one entry per row."""
+        return tuple(self.x.shape[:-1])
+
+    def flatten(self, xp: Adapter, array: Any, name: str) -> Any:
+        """Rows of an array of the shape of the scores, in their type."""
+        rows = flat(xp, xp.astype(array, self.x.dtype), self.axes)
+        return xp.broadcast_to(rows, self.x.shape)
+
+    def column(self, xp: Adapter, values: Any) -> Any:
+        """One number for each row."""
+        return xp.broadcast_to(values, self.batch())
+
+    def spoil(self, xp: Adapter, values: Any) -> Any:
+        """Results of each row, with NaN for those of a row out of range."""
+        if self.fits is None:
+            return values
+        full = (..., *(None,) * (values.ndim - self.fits.ndim))
+        return xp.spoil(values, self.fits[full], True)
+
+    def spoilt(self) -> Rows:
+        """The rows, whose results `spoil` has made NaN where they are."""
+        return self._replace(fits=None)
+
+    def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
+        """Rows that are out of range unless they fit; a temperature is 1 if not `warm`.
+
+        Where one look is cheap, as on the CPU, rows that all fit are not marked: with
+        a derivative, the marks would take as long as a small operator does.
+        """
+        if xp.looks(self.x, None) and bool(fits.all()):
+            return self
+        tau = self.tau
+        if warm is not None:
+            tau = xp.hold(tau, warm) + xp.where(warm, xp.zeros_like(tau), 1)
+        fits = fits if self.fits is None else fits & self.fits
+        x = xp.hold(self.x, fits[..., None])
+        whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
+        return self._replace(x=x, whole=whole, part=part, tau=tau, fits=fits)
+
+    def expand(self, xp: Adapter, p: Any) -> Any:
+        """Put (..., n) results into the shape of the scores."""
+        p = self.spoil(xp, p)
+        if self.empty is not None:
+            p = xp.where(self.empty[..., None], 0, p)
+        tail = tuple(range(-len(self.axes), 0))
+        if len(tail) != 1:
+            p = xp.reshape(p, (*p.shape[:-1], *self.sizes))
+        if self.axes != tail:
+            p = xp.moveaxis(p, tail, self.axes)
+        return xp.astype(p, self.dtype)
+
+    def reduce(self, xp: Adapter, value: Any) -> Any:
+        """Numbers for each row in the type of the results; their shape is right."""
+        return xp.astype(self.spoil(xp, value), self.dtype)
+
+    def total(self, xp: Adapter, value: Any, count: Any) -> Any:
+        """The sum over the rows divided by a count, in the type of the results."""
+        return xp.astype(xp.sum(value, axis=None) / count, self.dtype)
+
+
+def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
+    """The given axes flattened into the last one; without axes, each entry is a row."""
+    if axes == (-1,):
+        return x
+    tail = tuple(range(-len(axes), 0))
+    if axes != tail:
+        x = xp.moveaxis(x, axes, tail)
+    if not axes:
+        return x[..., None]
+    if len(axes) > 1:
+        n = math.prod(x.shape[-len(axes) :])  # not -1: the batch may be empty
+        x = xp.reshape(x, (*x.shape[: -len(axes)], n))
+    return x
+
+
+def as_rows(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    name: str = "x",
+    numbers: bool = False,
+    parts: Any = None,
+    raw: bool = False,
+    empty: str = "raise",
+    check: bool | None = None,
+    order: bool = False,
+) -> Rows:
+    """The arguments as rows, after a check of types and shapes but not of values.
+
+    With `numbers`, a budget that is a Python number stays one if the rows have one
+    temperature.  This temperature then becomes a Python number too, unless it is an
+    array that has a derivative.
+    The function that splits the budget in two is `parts`, by default `split`.  With
+    `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
+    `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
+    entry.  This needs no check of values, and the derivatives of these rows are 0.
+    If only the `order` of the scores counts, `Rows.key` holds integers that floats may
+    not hold.  Otherwise the values of such integers are looked at, if `check` allows
+    it, and are an error if the conversion changes the gaps between them.
+    """
+    zeros = check_empty(empty)
+    given = x = scores(xp, x, name)
+    x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
+    key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
+    like = xp.wide(x) if raw else x
+    word = word_for(xp, "axis")
+    axes = check_axis(axis, x.ndim, name, word)
+    sizes = tuple([x.shape[i] for i in axes])
+    if 0 in sizes:
+        raise ValueError(
+            f"{name} must have at least one entry along {word} {axis}, "
+            f"got shape {tuple(x.shape)}"
+        )
+    if where is not None:
+        if not xp.is_array(where):
+            check_unmasked(where, "where")
+        mask = xp.replicate(xp.asarray(where, like=x), x, "where")
+        if mask.dtype != xp.bool_:
+            raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
+        mask = fit(xp, mask, tuple(x.shape), "where")
+        x = xp.where(mask, x, -math.inf)
+        key = None if key is None else xp.where(mask, key, least)
+    shape = tuple(x.shape)
+    x = flat(xp, x, axes)
+    if key is not None:
+        key = flat(xp, key, axes)
+        if not order:
+            if xp.looks(x, check) and is_large(given := xp.to_numpy(x)):
+                check_gaps(xp.to_numpy(key), given, name)
+            key = None
+    nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
+    if zeros:
+        x = xp.where(nothing[..., None], 0, x)
+    if numbers and not zeros and type(k) in (int, float) and abs(k) < 2**31:
+        tau = xp.number(temperature)
+        learned = xp.is_array(tau) and not (tau.ndim or raw)
+        if learned or _fits(xp, tau, like):
+            tau = _temperature(xp, tau, like) if learned else tau
+            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name, None, key)
+    batch = tuple(x.shape[:-1])
+    whole, part = (parts or split)(xp, k, like)
+    if whole.ndim:
+        try:
+            batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
+        except (ValueError, RuntimeError):
+            raise ValueError(
+                f"k must broadcast against {name} without its {word}, shape {batch}, "
+                f"got shape {tuple(whole.shape)}"
+            ) from None
+        check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
+    tau = _temperature(xp, temperature, like)
+    if tau.ndim:
+        tau = fit(xp, tau, batch, "temperature")
+    if batch != tuple(x.shape[:-1]):
+        full = (*batch, x.shape[-1])
+        x = xp.broadcast_to(x, full)
+        key = None if key is None else xp.broadcast_to(key, full)
+        nothing = xp.broadcast_to(nothing, batch) if zeros else None
+    whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
+    if zeros:
+        whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
+    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing, key)
+
+
+def scores(xp: Adapter, x: Any, name: str) -> Any:
+    """The scores as an array of the library, or an error that names them."""
+    if xp.is_array(x):
+        xp.refuse(x, name)
+        return x
+    check_unmasked(x, name, ", and what takes part by `where`")
+    try:
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return xp.asarray(x)
+    except OverflowError as error:
+        words = f"{name} must hold integers that the library holds: {error}"
+        raise ValueError(words) from None
+    with contextlib.suppress(ValueError, RuntimeError):
+        as_real(x, name)  # in NumPy's words, where it refuses them too
+    raise TypeError(
+        f"{name} must be one array of real numbers, got {type(x).__name__} "
+        f"{reprlib.repr(x)}"
+    )
+
+
+def word_for(xp: Adapter, name: str) -> str:
+    """The library's own name of an argument, for error messages."""
+    words: dict[str, str] = getattr(xp, "words", {})
+    return words.get(name, name)
+
+
+def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
+    """The budget as an integer and the remainder, each one number or one for each row.
+
+    Rounding down has no derivative, so the derivative by k is that by the remainder.  A
+    budget out of range becomes -1 plus a remainder with the same sum, which may be
+    infinite or NaN.
+    """
+    k = _traced(xp, k, x)
+    if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
+        if type(k) is int and abs(k) > 2**1000:  # float() would overflow
+            k = math.inf if k > 0 else -math.inf
+        floor = math.floor(k) if abs(k) < 2**31 else -1
+        return xp.integers(floor, x), xp.numbers(k - floor, x)
+    if not xp.is_array(k):
+        given = real_numbers(k, "k")
+        floor = np.where(abs(given) < 2.0**31, np.floor(given), -1)
+        return xp.integers(floor.astype(np.int64), x), xp.numbers(given - floor, x)
+    k = real_array(xp, k, x, "k")
+    if not xp.is_floating(k):
+        return k, 0 * xp.astype(k, x.dtype)
+    floor = xp.detach(xp.floor(k))
+    floor = xp.where(abs(floor) < 2.0**31, floor, -1)
+    return xp.integers(floor, x), xp.astype(k - floor, x.dtype)
+
+
+def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
+    """An array of real numbers, replicated on every device that holds scores."""
+    xp.refuse(values, name)
+    if not xp.is_real(values):
+        real_numbers(xp.to_numpy(values), name)
+    return xp.replicate(values, x, name)
+
+
+def _traced(xp: Adapter, values: Any, x: Any) -> Any:
+    """The values, as an array of the library if a compiler traces the call."""
+    return xp.traced(values, x) if hasattr(xp, "traced") else values
+
+
+def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
+    temperature = _traced(xp, temperature, x)
+    if xp.is_array(temperature):
+        return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
+    if _fits(xp, temperature, x):
+        return xp.numbers(temperature, x)
+    if not isinstance(temperature, (list, tuple)) and np.ndim(temperature) == 0:
+        value = np.asarray(check_temperature(temperature))
+    else:
+        value = real_numbers(temperature, "temperature")
+    check_temperatures(value, x.dtype, float(xp.finfo(x.dtype).tiny))
+    return xp.numbers(value, x)
+
+
+def check_temperatures(values: Any, dtype: Any, tiny: float) -> None:
+    """An error unless temperatures lie in the range of a type."""
+    good = (values > 0) & (values < np.inf)
+    for bad in values[~good].flat:
+        check_temperature(bad)
+    good = (values >= tiny) & (values <= 1 / tiny)
+    for bad in values[~good].flat:
+        kind = str(dtype).removeprefix("torch.")
+        raise ValueError(f"temperature must lie in the range of {kind}, got {bad}")
+
+
+def in_range(tau: Any) -> Any:
+    """Whether temperatures are above 0 and in the range of their type.
+
+    Quotients by a number outside of it, or by its reciprocal, have no digits.  NumPy's
+    searches take any number above 0.
+    """
+    xp = namespace(tau)
+    if xp is np:
+        return (tau > 0) & (tau < math.inf)
+    tiny = float(xp.finfo(tau.dtype).tiny)
+    return (tau >= tiny) & (tau <= 1 / tiny)
+
+
+def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
+    """Whether a temperature is a number in the range of the scores' type."""
+    if type(temperature) not in (int, float):
+        return False
+    if temperature == 1:
+        return True
+    tiny = float(xp.finfo(x.dtype).tiny)
+    return tiny <= temperature <= 1 / tiny
+
+
+def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
+    if tuple(array.shape) == shape:
+        return array
+    try:
+        return xp.broadcast_to(array, shape)
+    except (ValueError, RuntimeError):
+        raise ValueError(
+            f"{name} must broadcast to shape {shape}, got shape {tuple(array.shape)}"
+        ) from None
+
+
+def screened(
+    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool, known: bool
+) -> Rows:
+    """Rows that nobody looked at, with those out of range marked; see `verify`.
+
+    `known` says that the temperature is a number, which has been looked at.
+    """
+    fits = xp.all(rows.x < math.inf, axis=-1)
+    warm = None if known else in_range(rows.tau)
+    fits = fits if known else fits & warm
+    if finite:
+        fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
+    if k is not None:
+        fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
+        fits = fits & (k.part == 0) if whole else fits
+    return rows.held(xp, fits, warm)
+
+
+def verify(
+    xp: Adapter,
+    x: Any,
+    k: Budget | None,
+    tau: Any,
+    name: str = "x",
+    *,
+    finite: bool = False,
+    whole: bool = False,
+) -> bool:
+    """Raise the core's errors for values out of range; say whether no row is special.
+
+    A row is special if it has an entry of -inf, a budget of 0 or of all entries, or
+    scores that are so many temperatures apart that their distance may overflow.  If
+    `finite`, rows without a budget must have a finite entry; if `whole`, budgets must
+    be whole numbers.
+    """
+    if 0 in x.shape:
+        return False
+    top, least = xp.max(x), xp.min(x)
+    # Not from the extremes, because XLA's reductions of a long row ignore NaN.
+    fits = bool(xp.all(x < math.inf, axis=None))
+    fits = fits and bool(in_range(tau).all())
+    inner = True
+    if k is not None:
+        fits = fits and bool(((k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)).all())
+        fits = fits and not (whole and bool((k.part != 0).any()))
+        inner = fits and bool(((k.without(0) > 0) & (k.rest() > 0)).all())
+    if finite:
+        fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
+    if not fits:
+        budget = None if k is None else _numbers(xp, k)
+        check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
+        _raise(xp.to_numpy(x), budget, name, finite, whole)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    return inner and bool(((top - least) / tau < far).all())
+
+
+def _numbers(xp: Adapter, k: Budget) -> Any:
+    """A budget as float64 numbers, whole + part."""
+    return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
+
+
+def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
+    """Raise the core's error for these values, one of which is out of range."""
+    count = count_finite(x.reshape(-1, x.shape[-1]), name)
+    if finite:
+        check_finite(count, name)
+    if k is not None:
+        k = np.broadcast_to(k, x.shape[:-1]).reshape(-1)
+        if whole:
+            check_whole(k)
+        check_budget(k, count, name)

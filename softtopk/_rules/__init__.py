@@ -1,0 +1,1 @@
+"""The derivatives at a solved row, written once for every library."""

@@ -1,0 +1,390 @@
+r"""All thresholds of a row by one sort and a few linear recurrences.
+
+The sorts and ranks of `sorting` need the thresholds of a row at the budgets 1, ...,
+n - 1.  For a curve with exponential tails, :math:`f(t)=\alpha e^t` below 0 and
+:math:`1-\beta e^{-t}` above, with :math:`\alpha+\beta=1`, they take O(n) operations
+once the scores are sorted.  These curves are ``laplace`` (1/2, 1/2) and ``exp`` (1, 0).
+
+Scores stand in descending order, :math:`x_0\ge x_1\ge\dots`, in units of the
+temperature:
+
+- Let :math:`H_i=\sum_{l\le i}e^{x_i-x_l}` and :math:`L_i=\sum_{l\ge i}e^{x_l-x_i}`.
+  With the threshold at :math:`x_i` the shares sum to
+  :math:`g_i=i+\alpha L_i-\beta(H_i-1)`.
+- Threshold j lies below the :math:`a_j=\#\{i:g_i<j\}` largest scores.  Budgets are
+  whole numbers, so the numbers :math:`\lfloor g_i\rfloor` are counted.
+- Let d be the integer :math:`a_j-j`.  What the scores below have, X, and what the
+  scores above lack, Y, satisfy :math:`Y-X=d` and :math:`XY=\alpha\beta
+  L_{a_j}H_{a_j-1}e^{x_{a_j}-x_{a_j-1}}`.  The sum of the slopes is X + Y.
+
+Each sum is a recurrence :math:`y_i=a_iy_{i-1}+v_i` with :math:`0\le a_i\le1`, and
+nothing is subtracted from it.  Derived in *computing/sorting*.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .._contract import Adapter
+from ..curves import EXP, LAPLACE, Curve
+
+FAR = 1e5
+"""A distance beyond which an exponential is 0, also after a product with it."""
+
+_BLOCK = 32
+"""The length of a block of a long line."""
+
+_SHORT = 128
+"""Lines of at most this length are not cut into blocks."""
+
+_MANY = 1 << 13
+"""From so many points on, NumPy follows a block point by point."""
+
+
+def is_exponential(curve: Curve) -> bool:
+    """Whether all thresholds of a row are found at once."""
+    return curve is LAPLACE or curve is EXP
+
+
+def once(f: Callable[[Any], Any]) -> Any:
+    """A property whose value is kept; torch.compile cannot trace cached_property."""
+    name = f.__name__
+
+    def get(self: Thresholds) -> Any:
+        if name not in self.kept:
+            self.kept[name] = f(self)
+        return self.kept[name]
+
+    return property(get, doc=f.__doc__)
+
+
+def entrywise(xp: Adapter, f: Callable[..., Any], *arrays: Any) -> Any:
+    """f of arrays, entry by entry: on NumPy in parts that stay in the cache."""
+    return xp.parts(f, arrays) if hasattr(xp, "parts") else f(*arrays)
+
+
+class Sums(NamedTuple):
+    """Decays along a line of n points, for the sums over the points up to each point.
+
+    A long line is cut into blocks of B points: arrays (..., n / B, B).
+
+    Attributes
+    ----------
+    n : int
+    steps : list of arrays
+        The decays over 1, 2, 4, ... points within a line or a block; or, of a long line
+        on NumPy, the decays over one point as one array (B - 1, ..., n / B).
+    carry : array (..., n / B - 1, B), optional
+        The decays from the last point of the block before; of a long line on NumPy as
+        an array (B, ..., n / B - 1).
+    ends : Sums, optional
+        Those of the last points of the blocks.
+    back : bool
+        Whether the line is followed from its end to its start, so that "before" and
+        "last" mean "after" and "first".
+    """
+
+    n: int
+    steps: Any
+    carry: Any = None
+    ends: Any = None
+    back: bool = False
+
+
+def _blocks(xp: Adapter, v: Any) -> Any:
+    """A line cut into blocks, and filled up with zeros."""
+    rest = -v.shape[-1] % _BLOCK
+    if rest:
+        v = xp.concat([v, xp.zeros_like(v[..., :rest])], axis=-1)
+    return xp.reshape(v, (*v.shape[:-1], v.shape[-1] // _BLOCK, _BLOCK))
+
+
+def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
+    """e^-distance between points, each given by a score and an offset in units of tau.
+
+    Between blocks it comes from the positions: in a product of the decays of all points
+    between, the rounding errors would add up.
+    """
+
+    def decay(x: Any, y: Any, *offsets: Any) -> Any:
+        away = (x - y) / tau
+        if offsets:
+            away = away + (offsets[0] - offsets[1])
+        away = abs(away)
+        return xp.exp(-xp.where(away < FAR, away, FAR))  # infinities and NaN are FAR
+
+    pairs = zip(here, there, strict=True)
+    return entrywise(xp, decay, *(p for pair in pairs for p in pair))
+
+
+def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, Sums]:
+    """Those for both directions, from the decays between neighbours."""
+    n = points[0].shape[-1]
+    if n <= _SHORT:
+        steps, s = [decay], 1
+        while 2 * s < n:
+            steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
+            s *= 2
+        return Sums(n, steps), Sums(n, steps, back=True)
+    # The decay to each point from the one before; to the first of a block in `entry`.
+    into = _blocks(xp, xp.concat([xp.zeros_like(decay[..., :1]), decay], axis=-1))
+    inner, entry = into[..., 1:], into[..., 1:, :1]
+    folded = hasattr(xp, "folded") and decay.size > _MANY
+    if folded:
+        steps = xp.folded(inner)
+    else:
+        steps, s = [inner], 1
+        while 2 * s < _BLOCK:
+            steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
+            s *= 2
+    both = []
+    for back in (False, True):
+        if folded:
+            carry = xp.folded_carry(steps, entry[..., 0], back)
+        elif back:
+            carry = xp.concat([inner[..., :-1, :], entry], axis=-1)
+            carry = xp.running_product(carry, True)
+        else:
+            carry = xp.running_product(into, False)[..., 1:, :]
+        at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
+        far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
+        ends = _sums(xp, at, tau, far)[back]
+        both.append(Sums(n, steps, carry, ends, back))
+    return both[0], both[1]
+
+
+def _summed(xp: Adapter, sums: Sums, v: Any) -> Any:
+    """For each point the sum of v over it and the points before, times the decays."""
+    cut, back = sums.carry is not None, sums.back
+    y = _blocks(xp, v) if cut else v
+    if hasattr(xp, "recur"):
+        y = xp.recur(sums.steps, y, back)
+    else:
+        s = 1
+        for decay in sums.steps:
+            head, tail = y[..., :s], y[..., s:]
+            if back:
+                head, tail = y[..., :-s] + decay * tail, y[..., -s:]
+            else:
+                tail = tail + decay * y[..., :-s]
+            y = xp.concat([head, tail], axis=-1)
+            s *= 2
+    if not cut:
+        return y
+    if isinstance(sums.steps, list):
+        before = _summed(xp, sums.ends, y[..., 0] if back else y[..., -1])
+        y = _carried(xp, y, sums.carry, before, back)
+    else:  # folded, with the points of a block along the first axis
+        before = _summed(xp, sums.ends, y[0] if back else y[-1])
+        y = xp.unfolded(y, sums.carry, before, back)
+    y = xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
+    return y[..., : sums.n]
+
+
+def _carried(xp: Adapter, y: Any, decays: Any, before: Any, back: bool) -> Any:
+    """The sums within blocks with what the blocks before add."""
+    if back:
+        more = y[..., :-1, :] + decays * before[..., 1:, None]
+        return xp.concat([more, y[..., -1:, :]], axis=-2)
+    more = y[..., 1:, :] + decays * before[..., :-1, None]
+    return xp.concat([y[..., :1, :], more], axis=-2)
+
+
+class Both:
+    """Sums over the points before and over those after each point of a row.
+
+    Parameters
+    ----------
+    points : list of arrays (..., n)
+        Descending scores and, optionally, offsets in units of the temperature.
+    """
+
+    def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
+        self.xp = xp
+        ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
+        self.decay = _decays(xp, *ends, tau)  # between neighbours
+        self._before, self._after = _sums(xp, points, tau, self.decay)
+
+    def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
+        """The sums of `before` over points up to each, and of `after` from it on."""
+        xp = self.xp
+        return _summed(xp, self._before, before), _summed(xp, self._after, after)
+
+
+class Thresholds:
+    """The thresholds of rows at the budgets 1, ..., n - 1, as constants.
+
+    An index k counts budgets from 0, so that the budget is j = k + 1; the place k of
+    the sorted order lies between the thresholds k - 1 and k.
+
+    Attributes
+    ----------
+    order : (..., n) integers
+        The scores in descending order.
+    x, tau
+        The scores in this order and the temperature (..., 1), both times `scale`.
+    taken : (..., n) booleans
+        The scores that are not -inf, which come first.
+    H, L : (..., n) arrays
+        The sums over scores of the decays to each score, from above and from below.
+    place : (..., n) integers
+        The number of thresholds at or above each score.
+    a : (..., n - 1) integers
+        The number of scores above each threshold.
+    high, low : (..., n - 1) arrays
+        Slopes at the scores next to the threshold above and below it, or 0.
+    hi, lo : (..., n - 1) arrays
+        Distances to these scores, in units of tau.
+    upper, lower : (..., n - 1) arrays
+        The parts of the sum of the slopes that belong to scores above and below.
+    up, down : (..., n) arrays
+        The distances from each score to the next threshold above and below.
+    E, e : (..., n) arrays
+        The slopes there.
+    """
+
+    def __init__(self, xp: Adapter, curve: Curve, x: Any, tau: Any) -> None:
+        self.xp, self.n = xp, x.shape[-1]
+        self.kept: dict[str, Any] = {}
+        if self.n == 1:  # a second score that takes no part: there is a threshold
+            x = xp.concat([x, xp.zeros_like(x) - math.inf], axis=-1)
+        n = x.shape[-1]
+        self.alpha, self.beta = (1.0, 0.0) if curve is EXP else (0.5, 0.5)
+        self.tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        self.order = xp.descending(x)
+        x = xp.take(x, self.order)
+        self.taken = taken = x > -math.inf
+        # Whether all scores take part, if values may be read.
+        self.full = hasattr(xp, "recur") and bool(taken[..., -1].all())
+        if self.full:
+            self.count = xp.integers(taken[..., -1:], x) * n
+        else:
+            self.count = xp.sum(xp.integers(taken, x), axis=-1)[..., None]
+        self.last = xp.clip(self.count - 1, 0, None)
+        self._in_range(x)
+        # The recurrences over the scores, and the sum of the shares at each of them.
+        one = xp.astype(taken, x.dtype)
+        self.i = i = xp.places(n, x)[None] if x.ndim > 1 else xp.places(n, x)
+        self.over_scores = Both(xp, [self.x], self.tau)
+        self.H, self.L = H, L = self.over_scores(one, one)
+        falls = x[..., 1:] < x[..., :-1]
+        self._first = None  # of equal scores
+        if not (self.full and falls.all()):
+            falls = xp.concat([taken[..., :1], falls], axis=-1)
+            self._first = xp.running_max(xp.where(falls, i, 0))
+
+        def level(i: Any, taken: Any, H: Any, L: Any) -> Any:
+            rise = self.alpha * L - self.beta * (H - 1)
+            place = i + xp.integers(xp.floor(self.only(taken, rise)), x)
+            place = xp.minimum(xp.clip(place, 0, None), self.last)
+            return self.only(taken, place, n - 1)
+
+        place = self.shared(entrywise(xp, level, i, taken, H, L))
+        self.place = place = xp.running_max(place)
+        self._between_scores(place)
+        self._near(place)
+
+    def only(self, condition: Any, value: Any, other: Any = 0) -> Any:
+        """The value where a score takes part or a threshold exists."""
+        return value if self.full else self.xp.where(condition, value, other)
+
+    def shared(self, v: Any) -> Any:
+        """The values with one for equal scores, that of the first of them."""
+        return v if self._first is None else self.xp.take(v, self._first)
+
+    def _in_range(self, x: Any) -> None:
+        """Scale scores near the end of the range, so that no difference overflows."""
+        xp, info = self.xp, self.xp.finfo(x.dtype)
+        ends = xp.concat([x[..., :1], xp.take(x, self.last)], axis=-1)
+        far = xp.where(ends > -math.inf, abs(ends), 0) > float(info.max) / 4
+        far = far[..., :1] | far[..., 1:]
+        self.x, self.scale = x, 1.0
+        if hasattr(xp, "recur") and not far.any():
+            return
+        self.scale = xp.where(far, xp.astype(0 * far, x.dtype) + 0.5, 1)
+        self.x, least = x * self.scale, float(info.tiny) * float(info.eps)
+        tau = self.scale * self.tau
+        self.tau = xp.where(tau > least, tau, least)
+
+    def _between_scores(self, place: Any) -> None:
+        xp, x, n = self.xp, self.x, self.x.shape[-1]
+        self.a = a = xp.cumsum(xp.scatter(None, place, n))[..., :-1]
+        j = xp.places(n - 1, x)[None] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
+        self.valid = j < self.count
+        none, least = xp.zeros_like(x[..., :1]), float(xp.finfo(x.dtype).tiny)
+        self.gap = entrywise(xp, self.apart, x[..., :-1], x[..., 1:])
+        above = xp.concat([none, self.H], axis=-1)
+        below = xp.concat([self.L, none], axis=-1)
+        gaps = xp.concat([none + FAR, self.gap, none + FAR], axis=-1)
+
+        def found(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
+            d = xp.astype(a - j, x.dtype)
+            H, L, D = (xp.take(v, a) for v in (above, below, gaps))
+            # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
+            P, Q, upper = self.alpha * L, self.beta * H, d > 0
+            half = xp.sqrt(P * Q) * xp.exp(-D / 2)
+            W = xp.sqrt(d * d + 4 * half * half)
+            W = xp.maximum(W, 2 * half)  # where the square is below all numbers
+            large = (W + abs(d)) / 2
+            small = half * (half / (large + least))
+            X, Y = xp.where(upper, small, large), xp.where(upper, large, small)
+            low = self.only(valid, X / (L + least))
+            high = self.only(valid, Y / (H + least))
+            # Distances to the neighbours; the near one comes from a logarithm.
+            ratio = xp.where(upper, Q, P) / (large + least)
+            if self.beta:  # for d = 0 free of the exponential, which may be 0
+                level = d == 0
+                near = xp.log(xp.where(level, (P + least) / (Q + least), ratio))
+                near = xp.where(level, (D + near) / 2, near)
+            else:
+                near = xp.log(ratio)
+            near = xp.minimum(xp.clip(near, 0, None), D)
+            far = D - near
+            hi, lo = xp.where(upper, near, far), xp.where(upper, far, near)
+            left = d >= 0
+            anchor = xp.where(left, a - 1, a)
+            at = xp.take(x, xp.clip(anchor, 0, n - 1))
+            at = self.only(valid, at, -math.inf)
+            offset = self.only(valid, xp.where(left, -hi, lo))
+            parts = Y / (W + least), X / (W + least)
+            return low, high, hi, lo, *parts, left, anchor, at, offset
+
+        found_ = entrywise(xp, found, a, j, self.valid)
+        self.low, self.high, self.hi, self.lo, *rest = found_
+        self.upper, self.lower, self.left, self.anchor, *points = rest
+        self.points = points
+        self.over_thresholds = Both(xp, points, self.tau)
+
+    def _near(self, place: Any) -> None:
+        xp = self.xp
+        over, under = (xp.take(self.x, k) for k in self.neighbours)
+
+        def found(x: Any, place: Any, taken: Any) -> tuple[Any, ...]:
+            to_above, to_below = self.beside(place)
+            up = xp.take(self.lo, to_above) + self.apart(xp.take(under, to_above), x)
+            down = xp.take(self.hi, to_below) + self.apart(x, xp.take(over, to_below))
+            up = xp.where((place > 0) & taken, up, FAR)
+            down = xp.where((place < self.last) & taken, down, FAR)
+            slopes = self.alpha * xp.exp(-up), self.beta * xp.exp(-down)
+            return up, down, *slopes
+
+        found_ = entrywise(xp, found, self.x, place, self.taken)
+        self.up, self.down, self.E, self.e = found_
+
+    def beside(self, place: Any) -> tuple[Any, Any]:
+        """Indices of the thresholds above and below a score, if there are any."""
+        most = self.x.shape[-1] - 2
+        return self.xp.clip(place - 1, 0, None), self.xp.clip(place, None, most)
+
+    @once
+    def neighbours(self) -> tuple[Any, Any]:
+        """Indices of the scores above and below each threshold, if there are any."""
+        xp, n = self.xp, self.x.shape[-1]
+        return xp.clip(self.a - 1, 0, None), xp.clip(self.a, None, n - 1)
+
+    def apart(self, upper: Any, lower: Any) -> Any:
+        """Distances of scores in units of tau, at most FAR."""
+        away = (upper - lower) / self.tau
+        return self.xp.where(abs(away) < FAR, away, FAR)

@@ -1,0 +1,200 @@
+r"""The threshold of a budget with costs, for every curve and array library.
+
+.. math:: \sum_ic_if(u_i)=K,\qquad u_i=\frac{x_i-\lambda s_i}\tau,
+
+with :math:`s_i=c_i` if a score is the value of an entry, and :math:`s_i=1` if it is the
+value for each unit of cost.  The search is that of `root`, with sums in which an entry
+has the weight :math:`c_i`.  It starts from a bracket that holds for every curve: with
+:math:`q=K/\sum c`,
+
+.. math:: \min_i\frac{x_i-\tau f^{-1}(q)}{s_i}\le\lambda
+          \le\max_i\frac{x_i-\tau f^{-1}(q)}{s_i},
+
+since all shares are at least q at the lower end and at most q at the upper end.
+
+Three results suffer from cancellation, and are computed with more digits than the type
+has: the differences :math:`x_i-as_i`; the sum of the costs of the entries whose share
+is above 1/2; and the budget minus this sum.  All other sums have terms
+:math:`c_i\min(p_i,1-p_i)`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from .._rows.namespace import is_nan, loop, namespace
+from ..curves import Curve
+from . import exact_sums
+from .root import LIMIT, decide, ends, leads_back, narrow
+from .start import Search, State, follow, rebase
+
+
+class Row(NamedTuple):
+    """Rows with costs.
+
+    Attributes
+    ----------
+    x, c : (..., n) arrays
+        Scores and costs; both are 0 where an entry takes no part.
+    halves : pair of (..., n) arrays, or None
+        The halves of c (`exact.halves`) if a score is the value of an entry, else None.
+    parts : three (..., n) arrays
+        c in parts that can be summed exactly.
+    whole, part : (...) arrays
+        The budget is their sum.
+    tau : () or (...) array, or a number
+    """
+
+    x: Any
+    c: Any
+    halves: Any
+    parts: Any
+    whole: Any
+    part: Any
+    tau: Any
+
+    def priced(self, t: Any) -> Any:
+        """s t, with one t for each row."""
+        return t[..., None] if self.halves is None else t[..., None] * self.c
+
+    def column(self) -> Any:
+        """The temperature in a shape that broadcasts over the rows."""
+        return self.tau[..., None] if getattr(self.tau, "ndim", 0) else self.tau
+
+    def distances(self, a: Any) -> Any:
+        """(x - a s) / tau."""
+        a = a[..., None]
+        if self.halves is None:
+            return (self.x - a) / self.column()
+        return (
+            exact_sums.minus_product(self.x, exact_sums.halves(a), self.halves)
+            / self.column()
+        )
+
+    def at(self, a: Any, t: Any) -> Any:
+        """u = (x - lambda s) / tau at lambda = a + tau t."""
+        return self.distances(a) - self.priced(t)
+
+    def left(self, taken: Any) -> Any:
+        """The budget minus the costs of the entries where `taken` is true."""
+        xp = namespace(taken)
+        spent = [xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts]
+        return left(self.whole, self.part, spent)
+
+
+def left(whole: Any, part: Any, spent: Any) -> Any:
+    """The budget whole + part minus the costs, which are given as three sums."""
+    return exact_sums.total([whole, -spent[0], part, -spent[1], -spent[2]])
+
+
+def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
+    """Rows of finite scores, with costs that are 0 where an entry takes no part."""
+    halves = exact_sums.halves(c) if per == "entry" else None
+    return Row(x, c, halves, exact_sums.summable(c), whole, part, tau)
+
+
+def begin(curve: Curve, row: Row) -> State:
+    """The bracket, and a first guess: Newton's step if all slopes were equal."""
+    xp, c, on = namespace(row.x), row.c, row.c > 0
+    eps, tiny = (getattr(xp.finfo(c.dtype), v) for v in ("eps", "tiny"))
+    s = xp.where(on, c, 1) if row.halves else xp.ones_like(c)
+    weight = xp.sum(c, axis=-1)
+    money = xp.sum(c * s, axis=-1)
+    a = xp.sum(row.x * (c / money[..., None]), axis=-1)
+    q = xp.clip(row.whole / weight, tiny, 1 - eps)
+    middle = curve.inverse(q)
+    d = row.distances(a)
+    slack = (2.0**-6 * (1 + abs(middle)))[..., None] + 8 * eps * abs(d)
+    # If the budget is this close to the sum of all costs, q has been rounded and
+    # clipped.  The exact 1 - q may be much smaller, and the exact inverse may lie far
+    # above `middle`.  So the lower end is moved down by 4 (1 + |middle|).  If 1 - f(u)
+    # falls like e^-u, then `middle` is about log(1 / eps), and this is far enough for
+    # all 1 - q down to about eps^5.  Where it is not far enough, for a smaller 1 - q or
+    # another curve, all shares at the lower end are nevertheless 1 up to rounding.
+    full = xp.where(row.whole >= (1 - 8 * eps) * weight, 4 * (1 + abs(middle)), 0)
+    low = (d - middle[..., None] - slack - full[..., None]) / s
+    high = (d - middle[..., None] + slack) / s
+    low = xp.min(xp.where(on, low, math.inf), axis=-1)
+    high = xp.max(xp.where(on, high, -math.inf), axis=-1)
+    t = -middle * (weight / money)
+    t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
+    far = abs(t) + math.inf
+    return follow(State(a, Search(t, low, high, far, far), is_nan(t)), row.tau)
+
+
+def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
+    """The next state, from the sums over the rows at `at`.
+
+    A row has converged if its excess is no larger than the rounding error of its sums,
+    2 eps (P + C), or if the bracket is so narrow that no u can change by more than
+    eps / 64.  `steep` is the largest s of the row, by which u changes most.
+
+    An excess that the rounding of the u could explain does not end the search.  If the
+    slope jumps nearby, the same excess may come from a threshold that is far off on the
+    other side of the jump.
+    """
+    a, search, done = at
+    u, t, xp = row.at(a, search.t), search.t, namespace(row.x)
+    eps = xp.finfo(row.c.dtype).eps
+    p, q = curve.value(u), curve.complement(u)
+    high, w = p > q, row.c * curve.slope(u)
+    P = xp.sum(xp.where(high, 0, row.c * p), axis=-1)
+    C = xp.sum(xp.where(high, row.c * q, 0), axis=-1)
+    W = xp.sum(w * row.c if row.halves else w, axis=-1)
+    excess = (P - C) - row.left(high)
+    excess = xp.where(abs(excess) <= 2 * eps * (P + C), 0, excess)
+    step = excess / W
+    if not row.halves:  # the sums are those of c_i equal entries, as the step assumes
+        S = P
+        if curve.needs_sum:
+            S = xp.sum(xp.where(u <= curve.support[1], row.c * p, 0), axis=-1)
+        step = curve.step(excess, P, C, W, S)
+    proposal = t + xp.where(excess == 0, 0, step)
+    search = narrow(search, excess)
+    proposal = xp.where(leads_back(search, excess, proposal), math.nan, proposal)
+    found, _ = decide(search, excess, proposal, count)
+    narrowed = (search.high - search.low) * steep <= eps / 64
+    settled = (excess == 0) | narrowed | (found.t == t)
+    t = xp.where(done | settled, t, found.t)
+    return follow(State(a, found._replace(t=t), done | settled), row.tau)
+
+
+def solve(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
+    """Anchors and offsets of the `free` rows, with 0 < K < the sum of the costs."""
+    xp = namespace(row.x)
+    steep = xp.max(row.c, axis=-1) if row.halves else xp.ones_like(row.c[..., 0])
+
+    def going(count: Any, at: State) -> Any:
+        return (count < LIMIT) & ~at.done.all()
+
+    def step(count: Any, at: State) -> tuple[Any, State]:
+        return count + 1, advance(curve, row, at, count, steep)
+
+    start = begin(curve, row)
+    _, at = loop(going, step, (0, start._replace(done=start.done | ~free)))
+    a, t = at.anchor, at.search.t
+    return settled(curve, row, a, t) if ends(curve) else (a, t)
+
+
+def settled(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
+    """The thresholds; where they are an interval with all shares 0 or 1, its middle.
+
+    The upper end is the first threshold at which the share of an entry above falls
+    below 1, the lower end the one at which the share of another entry becomes positive.
+    """
+    xp = namespace(row.x)
+    up, down, above = interval(curve, row, a, t)
+    up = xp.min(xp.where(above & (row.c > 0), up, math.inf), axis=-1)
+    down = xp.max(xp.where(~above & (row.c > 0), down, -math.inf), axis=-1)
+    flat = (row.left(above) == 0) & (up >= down)
+    middle, rest = rebase(a, 0.5 * up + 0.5 * down, row.tau)
+    return xp.where(flat, middle, a), xp.where(flat, rest, t)
+
+
+def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
+    """The offsets at which each entry's share reaches 1 and 0, and which are above."""
+    xp, d, (least, most) = namespace(row.x), row.distances(a), curve.support
+    above = d - row.priced(t) > curve.centre
+    s = xp.where(row.c > 0, row.c, 1) if row.halves else 1
+    return (d - most) / s, (d - least) / s, above

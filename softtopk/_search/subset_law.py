@@ -1,0 +1,381 @@
+r"""GradTopK from sums over rows, by the tilt and the circle of `softtopk.subset`.
+
+The shift s is the sigmoid's threshold at k - 1/2.  The marginals are the same for every
+s, so s and the points of the circle are treated as constants.  The marginals and all
+their derivatives then follow from :math:`\pi=\sigma(x-s)` by plain differentiation.
+
+For an entry with :math:`\pi\ge1/2` the factor of the characteristic function is
+multiplied by :math:`e^{-it}`, to :math:`(1-\pi+\pi e^{it})e^{-it}`, and the number of
+these entries is kept as an integer.  Every factor is then :math:`1+e` with
+:math:`e=r(-c/2\pm i\sin t)` and :math:`r=\min(\pi,1-\pi)`.  A product of factors has
+the same form, :math:`(1+e)(1+f)=1+(e+f+ef)`, in which nothing cancels.  `_GROUP`
+factors are multiplied before one logarithm is taken of their product.
+
+The product with the Jacobian is the formula that `softtopk.subset` derives.  It needs
+one number for each row and point, and it reads the scores twice.  So the forward pass
+need not store an array with a number for each entry and point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._contract import Adapter
+from .._rows.adapter_rows import in_range
+from .._rows.numpy_rows import Rows, divide
+from .._rules.selection_rule import budget, selected
+from ..curves import SIGMOID
+from .numpy_subset import blocks, plan, settled
+
+DEPTH = {8: 27, 4: 13}
+"""The most pairs of points that a row can need, by the size of a float in bytes."""
+
+_GROUP = 8
+"""Factors of the characteristic function that share a logarithm."""
+
+
+class Found(NamedTuple):
+    """The marginals ``(..., n)``, and numbers for each row.
+
+    Only the marginals have a derivative; the other fields are constants.
+    """
+
+    p: Any
+    a: Any  # the shift is a + tau t
+    t: Any
+    log_chance: Any  # log P(S = k)
+
+
+class Tilt(NamedTuple):
+    """Independent entries, each selected with probability `pi`."""
+
+    fits: Any  # whether the arguments of a row are in range
+    inner: Any  # whether 0 < k < n: some entries are selected, but not all
+    special: Any  # p of the rows that are not inner
+    on: Any  # finite entries of inner rows: their marginals are not known beforehand
+    u: Any  # (x - s) / tau, 0 where an entry is not on
+    top: Any  # entries above s
+    lean: Any  # min(pi, 1 - pi), negative where pi >= 1/2
+    pi: Any
+    v: Any  # pi (1 - pi)
+    skew: Any  # 2 pi - 1
+    whole: Any
+    count: Any
+    scale: Any  # tau, 1 where it is out of range
+    a: Any
+    t: Any
+
+
+class Circle(NamedTuple):
+    """The points ``(..., M)`` of each row and their weights."""
+
+    chord: Any  # c = 4 sin^2(t/2)
+    sine: Any
+    far: Any  # sin^2(t/2)
+    half: Any  # cos^2(t/2)
+    real: Any
+    imaginary: Any
+    log_chance: Any  # log P(S = k), (...)
+
+
+def tilted(
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
+) -> Tilt:
+    """The tilt of rows with whole budgets, at a known a and t or after a search."""
+    k = budget(x, whole, part)
+    good = in_range(tau)
+    fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
+    fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest() >= 0)
+    inner = fits & (k.whole > 0) & (k.rest() > 0)
+    n = x.shape[-1]
+    whole = xp.where(inner, k.whole, 1)
+    count = xp.where(inner, k.n, n + (n == 1))
+    scale = xp.where(good, tau, 1)
+    if at is None:
+        fixed = xp.detach(xp.where(inner[..., None], x, 0))
+        half = 0.5 * xp.ones_like(fixed[..., 0])
+        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
+    a, t = map(xp.detach, at)
+    wide = scale[..., None] if scale.ndim else scale
+    on = xp.isfinite(x) & inner[..., None]
+    u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
+    far = float(xp.finfo(x.dtype).max) ** 0.5
+    u = xp.clip(u, -far, far)  # it is multiplied by shares, which are 0 or 1 there
+    top = on & (u >= 0)
+    # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
+    # keeps r alone for the gradient and calculates the others again.
+    r = xp.where(on, xp.sigmoid(xp.where(top, -u, u)), 0)
+    lean = xp.where(top, -r, r)
+    r = abs(lean)
+    pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
+    v = r * (1 - r)
+    zero = xp.zeros_like(x[..., 0])
+    outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + zero, 0), math.nan)
+    special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
+    law = on, u, top, lean, pi, v, skew
+    return Tilt(fits, inner, special, *law, whole, count, scale, a, t)
+
+
+def circled(xp: Adapter, tilt: Tilt) -> Circle:
+    """The points of the circle and their weights."""
+    inner, v, whole = tilt.inner, tilt.v, tilt.whole
+    fixed = xp.detach(v)
+    points, used = plan(
+        xp.where(inner, xp.sum(fixed, axis=-1), 0.25),
+        xp.sum(fixed * fixed, axis=-1),
+        xp.astype(whole, v.dtype),
+        xp.astype(tilt.count, v.dtype),
+        float(xp.finfo(v.dtype).eps),
+    )
+    index = xp.arange(1, DEPTH[v.dtype.itemsize] + 1, v)
+    live = index <= used[..., None]
+    angle = xp.where(live, index, 1) * (math.pi / points[..., None])
+    turns = xp.integers(index, v) * (xp.sum(tilt.top, axis=-1) - whole)[..., None]
+    turns = xp.remainder(turns, xp.integers(points, v)[..., None])
+    phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
+    near, far = xp.cos(angle), xp.sin(angle)
+    sine, chord = _stored(xp, 2 * far * near), _stored(xp, 4 * far * far)
+    log, turn = _logarithm(xp, tilt, chord, sine)
+    size = xp.where(live, xp.exp(0.5 * log), 0)
+    phase = phase + turn
+    real, imaginary = size * xp.cos(phase), size * xp.sin(phase)
+    mass = 1 + 2 * xp.sum(real, axis=-1)
+    real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
+    real, imaginary = _stored(xp, real), _stored(xp, imaginary)
+    far, half = _stored(xp, far * far), _stored(xp, near * near)
+    chance = xp.log(mass / points)
+    return Circle(chord, sine, far, half, real, imaginary, chance)
+
+
+def _stored(xp: Adapter, value: Any) -> Any:
+    """Numbers of the points, stored because Inductor would recompute them per entry."""
+    return xp.stored(value) if hasattr(xp, "stored") else value
+
+
+def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
+    """log|phi|^2 and the phase of phi at each point, without the factors e^{it}."""
+    groups = _groups(xp, tilt.lean)
+    side, up = (-0.5 * chord)[..., None], sine[..., None]
+    e = f = 0.0
+    for r in groups:
+        # The product of the factors so far is 1 + e + i f, and the next factor is
+        # 1 + a + i b.  The factors are multiplied one after the other.  So each
+        # multiplication reads only e and f, two numbers of the point (side and up) and
+        # r of the entry, and Inductor fuses all multiplications into one loop, without
+        # a stored array of partial products.
+        a, b = side * abs(r)[..., None, :], up * r[..., None, :]
+        e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
+    small = e > -0.25
+    change = xp.where(small, e * (2 + e) + f * f, 0)
+    square = xp.where(small, xp.ones_like(e), (1 + e) * (1 + e) + f * f)
+    log = xp.sum(xp.log1p(change) + xp.log(square), axis=-1)
+    return log, xp.sum(xp.atan2(f, 1 + e), axis=-1)
+
+
+def _groups(xp: Adapter, r: Any) -> list[Any]:
+    """The entries of each row dealt out to `_GROUP` arrays, with zeros at the end.
+
+    The factors multiplied together are those of neighbouring entries, because these are
+    on the same device if rows are divided over devices.
+    """
+    short = -r.shape[-1] % _GROUP
+    if short:
+        none = xp.zeros_like(r[..., :1])
+        r = xp.concat([r, *[none] * short], axis=-1)
+    r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
+    r = _stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
+    return [r[..., i, :] for i in range(_GROUP)]
+
+
+def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
+    """The marginals p of every row."""
+    p = xp.clip(tilt.pi + _drift(xp, tilt, circle), 0, 1)
+    return xp.where(tilt.inner[..., None], p, tilt.special)
+
+
+def _over_points(
+    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
+) -> Any:
+    """The sums over the points of terms of arrays of entries and numbers of a point."""
+    if hasattr(xp, "over_points"):
+        return xp.over_points(term, entries, numbers)
+    terms = _at_all_points(term, entries, numbers)
+    return tuple([xp.sum(v, axis=-2) for v in terms])
+
+
+def _over_entries(
+    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
+) -> Any:
+    """The sums over the entries of the same kind of terms, for each point."""
+    if hasattr(xp, "over_entries"):
+        return xp.over_entries(term, entries, numbers)
+    terms = _at_all_points(term, entries, numbers)
+    return tuple([xp.sum(v, axis=-1) for v in terms])
+
+
+def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+    """The terms ``(..., M, n)``."""
+    entries = [v[..., None, :] for v in entries]
+    return term(*entries, *(v[..., None] for v in numbers))
+
+
+def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
+    """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
+
+    The divisor d = 1 - c v is computed as far u^2 + half, which does not cancel.
+    """
+
+    def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
+        return ((a * u - b) / (far * u * u + half),)
+
+    a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
+    at = a, b, circle.far, circle.half
+    return tilt.v * _over_points(xp, term, [tilt.skew], at)[0]
+
+
+def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
+    """The marginals of rows whose budgets are whole, and the shift that was found."""
+    tilt = tilted(xp, x, whole, part, tau)
+    circle = circled(xp, tilt)
+    return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
+
+
+def on_numpy(
+    x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """The fields of `Found`, and the blocks that `pull_on_numpy` needs.
+
+    All rows have one temperature.  The result is None if a row is out of range.
+    """
+    batch, n = x.shape[:-1], x.shape[-1]
+    flat = np.ascontiguousarray(x).reshape(-1, n)
+    k = np.broadcast_to(whole, batch).reshape(-1)
+    finite = np.count_nonzero(flat > -np.inf, axis=-1)
+    tiny = np.finfo(x.dtype).tiny
+    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
+    if not (fits and bool(((k >= 0) & (k <= finite)).all())):
+        return None
+    rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
+    p, (a, t, chance) = settled(rows), np.zeros((3, len(flat)), x.dtype)
+    parts = list(blocks(rows, float(tau)))
+    for at, block in parts:
+        p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
+        chance[at] = np.log(block.chance)
+    return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
+
+
+def pull_on_numpy(
+    parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
+) -> tuple[Any, Any]:
+    """`pull` of g, from the blocks of `on_numpy`."""
+    gx = np.zeros(x.shape, x.dtype)
+    rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
+    for at, block in parts:
+        rows[at] = divide(block.product(given[at].T).T, float(tau))
+    with np.errstate(all="ignore"):
+        u = (x - a[..., None]) / tau - t[..., None]
+        moved = np.where(gx != 0, u * gx, 0)
+    return gx, np.asarray(-moved.sum(axis=-1))
+
+
+def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
+    """The tangent of x / tau, up to a constant for each row, which does not change p.
+
+    A row out of range becomes NaN by a product with NaN, so that the transpose of this
+    function, the gradient, is NaN there too.
+    """
+    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
+    one = xp.ones_like(tilt.u)
+    off = xp.where(tilt.fits[..., None], 0 * one, math.nan)
+    return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
+
+
+def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
+    """The gradients by x, and by tau for each row, of g times p."""
+    wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
+    gx = product(xp, tilt, circle, g) / wide
+    return gx, -xp.sum(tilt.u * gx, axis=-1)
+
+
+def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
+    """The Jacobian of p by x / tau times g; NaN in a row out of range."""
+    v, u = tilt.v, _stored(xp, tilt.skew)
+    total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
+    g = xp.where(tilt.on, g, 0)
+    g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
+    chord, sine, far, half, real, imaginary, _ = circle
+
+    def h_and_i(u: Any, vg: Any, far: Any, half: Any) -> Any:
+        weight = vg / (far * u * u + half)
+        return weight * u, weight
+
+    h, i = _over_entries(xp, h_and_i, [u, v * g], (far, half))
+    h, i = 0.5 * chord * h, sine * i
+    h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
+    h, i = real * h - imaginary * i, real * i + imaginary * h
+
+    # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
+    def terms(
+        u: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
+    ) -> Any:
+        d = far * u * u + half
+        return (h * u - i) / d, (a - (b + c * u) / d) / d
+
+    of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
+    at = [_stored(xp, w) for w in (0.5 * chord * h, sine * i, *of_squares)]
+    image, square = _over_points(xp, terms, [u], (*at, far, half))
+    out = v * (image - v * g * square)
+    drift = _drift(xp, tilt, circle)
+    p = xp.clip(tilt.pi + drift, 0, 1)
+    out = out + (p * (1 - p) + drift * drift) * g
+    known = xp.where(tilt.fits, xp.ones_like(total), math.nan)[..., None]
+    return xp.where(tilt.on, out, 0) * known
+
+
+def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:
+    r"""The probabilities of every pair of entries, (..., n, n), at a known shift.
+
+    With the points :math:`z_i=\pi_i+v_i\zeta_i` of the circle and their weights w,
+    :math:`P_{ij}=\sum_l\operatorname{Re}w_lz_iz_j
+    =p_i\pi_j+\pi_ip_j-\pi_i\pi_j+v_iv_j\sum_l\operatorname{Re}w_l\zeta_i\zeta_j`.
+    """
+    tilt = tilted(xp, x, whole, part, tau, (a, t))
+    circle = circled(xp, tilt)
+    p, pi, v = marginals(xp, tilt, circle), tilt.pi, tilt.v
+    skew = tilt.skew[..., None, :]
+    d = circle.far[..., None] * skew * skew + circle.half[..., None]
+    a = (0.5 * circle.chord)[..., None] * skew / d
+    b = circle.sine[..., None] / d
+    real, imaginary = circle.real[..., None], circle.imaginary[..., None]
+    turned = xp.matrix_transpose(real * a - imaginary * b)
+    both = turned @ a - xp.matrix_transpose(real * b + imaginary * a) @ b
+    one, other = pi[..., :, None], pi[..., None, :]
+    q, r = p[..., :, None], p[..., None, :]
+    inner = tilt.inner[..., None, None]
+    known = q * other + one * r - one * other + v[..., :, None] * v[..., None, :] * both
+    known = xp.where(inner, xp.clip(known, 0, 1), q * r)
+    same = xp.places(x.shape[-1], x)
+    return xp.where(same[:, None] == same, q + 0 * r, known)
+
+
+def partition(
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, law: Found
+) -> tuple[Any, Any, Any]:
+    """tau log Z_k(x / tau), its derivative by tau, the entropy, and u of `Tilt`."""
+    tilt = tilted(xp, x, whole, part, tau, (law.a, law.t))
+    top, u, p = tilt.top, tilt.u, law.p
+    k = budget(x, whole, part)
+    soft = xp.where(tilt.on, xp.log1p(xp.exp(-abs(u))), 0)
+    soft = xp.sum(soft, axis=-1) + law.log_chance
+    chosen = xp.sum(xp.where(top, x, 0), axis=-1)
+    lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
+    value = chosen + lack * (tilt.a + tilt.scale * tilt.t) + tau * soft
+    flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
+    flat = xp.where(tilt.fits, flat, math.nan)
+    spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
+    entropy = xp.where(tilt.inner, spread + soft, 0)
+    return xp.where(tilt.inner, value, flat), entropy, u
