@@ -10,6 +10,8 @@ FILES = {
         "torch",
         "_adapters/torch_adapter",
         "_adapters/torch_autograd",
+        "_adapters/torch_autograd_balance",
+        "_adapters/torch_autograd_costs",
         "_adapters/torch_autograd_selection",
         "_adapters/torch_autograd_sorting",
         "_adapters/torch_autograd_subset",

@@ -275,7 +275,7 @@ class Adapter(Protocol):
         """An array of the type in which `select` computes with raw scores x."""
 
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
-        """Rows whose values have been checked, in place of `hard_body.checked`.
+        """Rows whose values have been checked, in place of `adapter_rows.checked`.
 
         `how` holds `axis`, `where`, `name`, `empty`, `integer_k` and `order` of the
         core's `as_rows`.
@@ -291,9 +291,7 @@ class Adapter(Protocol):
         check: bool | None,
         shares: bool = False,
     ) -> tuple[Any, Any, Any]:
-        """Shares ``(..., n)``, anchors and offsets ``(...)``.
-
-        They are those of `selection_rule.selected`.
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `special_rows.selected`.
 
         Its derivatives are those of `selection_rule.push` and `selection_rule.pull`.
         With `shares` the anchors and the offsets need none.
@@ -313,7 +311,7 @@ class Adapter(Protocol):
     def spend(
         self, call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_rule.solved`.
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_search.solved`.
 
         Its derivatives are those of `costs_rule.push` and `costs_rule.pull`.
         """
@@ -328,12 +326,12 @@ class Adapter(Protocol):
         cost: Any,
         empty: str,
     ) -> Any:
-        """Checked rows with their costs, in place of `costs_rule.checked`."""
+        """Checked rows with their costs, in place of `costs_body.checked`."""
 
     def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         """Shares ``(..., m, n)`` with both budgets, m >= n: `balance_search.solved`.
 
-        Its derivatives are those of `balance_search.push` and `balance_search.pull`.
+        Its derivatives are those of `balance_rule.push` and `balance_rule.pull`.
         """
 
     def partition(self, rows: Any) -> tuple[Any, Any]:
@@ -361,7 +359,7 @@ class Adapter(Protocol):
 
     def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
         """The fields of `subset_law.Found`, whose p has the derivative of
-        `subset_law.product`.
+        `subset_rule.product`.
 
         Without it p is differentiated operation by operation.
         """

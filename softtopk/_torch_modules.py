@@ -1,16 +1,17 @@
-"""The operators as modules of PyTorch, with their settings."""
+"""The operators as modules of PyTorch, and what functions of `softtopk.torch` share."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from ._adapters.torch_adapter import ADAPTER
 from ._adapters.torch_functions import PLAIN
-from ._operators import hard_body, simplex_body
+from ._operators import hard_body, selection_body, simplex_body, subset_body
 from ._rows.numpy_rows import check_temperature
-from ._torch_words import one_of
+
+Value = TypeVar("Value")
 
 _TENSORS = ("k", "temperature", "alpha")
 """Settings that may be tensors, which are saved and moved with the module."""
@@ -28,6 +29,26 @@ def without_script(functions: Any) -> None:
     for function in functions:
         if not isinstance(function, type):
             function.__prepare_scriptable__ = refuse_script
+
+
+def one_of(
+    word: str, value: Value, default: Value, alias: str, given: dict[str, Value]
+) -> Value:
+    """What one of two words names; `given` holds what was called by other names.
+
+    Raises
+    ------
+    TypeError
+        If both words are used, or another one.
+    """
+    if not given:
+        return value
+    for name in given:
+        if name != alias:
+            raise TypeError(f"got an unexpected keyword argument {name!r}")
+    if value != default:
+        raise TypeError(f"{word} and {alias} are one argument: give one")
+    return given[alias]
 
 
 class _Module(torch.nn.Module):
@@ -126,7 +147,7 @@ class SoftTopK(_Module):
     SoftTopK(k=2, curve='exp', temperature=0.1, dim=-1)
     """
 
-    operator: Any = hard_body.soft_topk
+    operator: Any = selection_body.soft_topk
 
     def __init__(
         self, k: Any, curve: Any = "laplace", temperature: Any = 1.0, dim: Any = -1
@@ -154,13 +175,13 @@ class TopKST(SoftTopK):
 class Threshold(SoftTopK):
     """`threshold` as a module."""
 
-    operator = hard_body.threshold
+    operator = selection_body.threshold
 
 
 class GradTopK(_Module):
     """`grad_topk` as a module."""
 
-    operator = hard_body.grad_topk
+    operator = subset_body.grad_topk
 
     def __init__(self, k: Any, temperature: Any = 1.0, dim: Any = -1) -> None:
         super().__init__(k=k, temperature=temperature, dim=dim)

@@ -35,8 +35,8 @@ from numpy.typing import ArrayLike
 
 from ._adapters.numpy_adapter import Call
 from ._linearize import Differentiable, Linearization, operator
+from ._operators import balance_body as shared
 from ._rows.numpy_rows import Array
-from ._search import balance_search as shared
 from ._search.numpy_balance import slopes
 from ._search.row_column_fit import Additive
 from .curves import Curve

@@ -27,10 +27,10 @@ from ._rows.numpy_rows import (
     Rows,
     as_rows,
     check_count,
+    check_per,
     check_ties,
     kth_largest,
 )
-from ._rules import costs_rule
 
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
@@ -113,7 +113,7 @@ def top_k(
         if cost is not None:
             found: Array = Call().run(hard_body.top_k, x, k, **given, empty=empty)
             return found
-        costs_rule.check_per(per)
+        check_per(per)
     whole = not share_ties
     rows = as_rows(
         x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True

@@ -25,11 +25,13 @@ from numpy.typing import NDArray
 
 from . import curves as curves
 from ._adapters.jax_adapter import ADAPTER as _XP
-from ._operators import hard_body as _operators
+from ._operators import balance_body as _balance
+from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
+from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
-from ._search import balance_search as _balance
+from ._operators import subset_body as _subset
 from .curves import Curve
 
 __all__ = [
@@ -348,7 +350,7 @@ def grad_topk(
     derivatives of second order, an array with a number for each entry and point may
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
-    found: Array = _operators.grad_topk(
+    found: Array = _subset.grad_topk(
         _XP,
         x,
         k,
@@ -436,7 +438,7 @@ def log_partition(
     array
         One number a row.
     """
-    found: Array = _operators.log_partition(
+    found: Array = _subset.log_partition(
         _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
     )
     return found
@@ -516,7 +518,7 @@ def pair_marginals(
     array, (..., n, n)
         With the marginals on the diagonal; the batch comes first.
     """
-    found: Array = _operators.pair_marginals(
+    found: Array = _subset.pair_marginals(
         _XP, x, k, temperature=temperature, axis=axis, where=where, check=check
     )
     return found
@@ -730,7 +732,7 @@ def soft_topk(
     a row: with `x` divided among devices, those sums are all that travels.  With costs
     about ten passes, a hundred where costs range over twelve orders of magnitude.
     """
-    found: Array = _operators.soft_topk(
+    found: Array = _selection.soft_topk(
         _XP,
         x,
         k,
@@ -1038,7 +1040,7 @@ def threshold(
     derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
     derivative by `k` is 0.
     """
-    found: Array = _operators.threshold(
+    found: Array = _selection.threshold(
         _XP,
         x,
         k,
@@ -1091,7 +1093,7 @@ def top_k(
     -----
     A selection for one number k; a sort for an array of them, and with costs.
     """
-    found: Array = _operators.top_k(
+    found: Array = _hard.top_k(
         _XP,
         x,
         k,
@@ -1147,9 +1149,7 @@ def top_k_indices(
     ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
     JAX.
     """
-    found: Array = _operators.top_k_indices(
-        _XP, x, k, axis=axis, where=where, check=check
-    )
+    found: Array = _hard.top_k_indices(_XP, x, k, axis=axis, where=where, check=check)
     return found
 
 
@@ -1229,7 +1229,7 @@ def top_k_st(
     array
         Exactly `top_k`, of the shape of `x`.
     """
-    found: Array = _operators.top_k_st(
+    found: Array = _hard.top_k_st(
         _XP,
         x,
         k,
@@ -1266,5 +1266,5 @@ def top_k_sum(
     array
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
-    found: Array = _operators.top_k_sum(_XP, x, k, axis=axis, where=where, check=check)
+    found: Array = _hard.top_k_sum(_XP, x, k, axis=axis, where=where, check=check)
     return found

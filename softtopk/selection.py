@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from ._adapters.numpy_adapter import Call
 from ._linearize import Differentiable, operator
-from ._operators import hard_body
+from ._operators import selection_body
 from ._rows.numpy_rows import Array, Axis
 from .curves import Curve
 
@@ -156,7 +156,7 @@ def soft_topk(
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     if cost is not None or per != "entry":
         given |= {"cost": cost, "per": per}
-    value = call.run(hard_body.soft_topk, x, k, curve, **given, empty=empty)
+    value = call.run(selection_body.soft_topk, x, k, curve, **given, empty=empty)
     return value, lambda: call.solved.derivative(value)
 
 
@@ -217,5 +217,5 @@ def threshold(
     call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
     if cost is not None or per != "entry":
         given |= {"cost": cost, "per": per}
-    value = call.run(hard_body.threshold, x, k, curve, **given)
+    value = call.run(selection_body.threshold, x, k, curve, **given)
     return value, lambda: call.solved.of_threshold(value)

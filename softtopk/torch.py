@@ -25,11 +25,13 @@ from torch import Tensor
 
 from . import curves as curves
 from ._adapters.torch_adapter import ADAPTER as _XP
-from ._operators import hard_body as _operators
+from ._operators import balance_body as _balance
+from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
+from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
-from ._search import balance_search as _balance
+from ._operators import subset_body as _subset
 from ._torch_modules import (
     Entmax,
     GradTopK,
@@ -38,8 +40,8 @@ from ._torch_modules import (
     Threshold,
     TopKST,
 )
+from ._torch_modules import one_of as _one_of
 from ._torch_modules import without_script as _without_script
-from ._torch_words import one_of as _one_of
 from .curves import Curve
 
 __all__ = [
@@ -370,7 +372,7 @@ def grad_topk(
     derivatives of second order, an array with a number for each entry and point may
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
-    found: Tensor = _operators.grad_topk(
+    found: Tensor = _subset.grad_topk(
         _XP,
         x,
         k,
@@ -460,7 +462,7 @@ def log_partition(
     array
         One number a row.
     """
-    found: Tensor = _operators.log_partition(
+    found: Tensor = _subset.log_partition(
         _XP,
         x,
         k,
@@ -559,7 +561,7 @@ def pair_marginals(
     array, (..., n, n)
         With the marginals on the diagonal; the batch comes first.
     """
-    found: Tensor = _operators.pair_marginals(
+    found: Tensor = _subset.pair_marginals(
         _XP,
         x,
         k,
@@ -803,7 +805,7 @@ def soft_topk(
     a row: with `x` divided among devices, those sums are all that travels.  With costs
     about ten passes, a hundred where costs range over twelve orders of magnitude.
     """
-    found: Tensor = _operators.soft_topk(
+    found: Tensor = _selection.soft_topk(
         _XP,
         x,
         k,
@@ -1119,7 +1121,7 @@ def threshold(
     derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
     derivative by `k` is 0.
     """
-    found: Tensor = _operators.threshold(
+    found: Tensor = _selection.threshold(
         _XP,
         x,
         k,
@@ -1173,7 +1175,7 @@ def top_k(
     -----
     A selection for one number k; a sort for an array of them, and with costs.
     """
-    found: Tensor = _operators.top_k(
+    found: Tensor = _hard.top_k(
         _XP,
         x,
         k,
@@ -1230,7 +1232,7 @@ def top_k_indices(
     ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
     JAX.
     """
-    found: Tensor = _operators.top_k_indices(
+    found: Tensor = _hard.top_k_indices(
         _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
     )
     return found
@@ -1314,7 +1316,7 @@ def top_k_st(
     array
         Exactly `top_k`, of the shape of `x`.
     """
-    found: Tensor = _operators.top_k_st(
+    found: Tensor = _hard.top_k_st(
         _XP,
         x,
         k,
@@ -1352,7 +1354,7 @@ def top_k_sum(
     array
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
-    found: Tensor = _operators.top_k_sum(
+    found: Tensor = _hard.top_k_sum(
         _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
     )
     return found

@@ -22,13 +22,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PARTS = {
-    "operators": "_operators.hard_body",
-    "simplex": "_operators.simplex_body",
-    "sorting": "_operators.sorting_body",
-    "balance": "_search.balance_search",
-    "losses": "_operators.losses_body",
-}
+PARTS = ("balance", "hard", "losses", "selection", "simplex", "sorting", "subset")
 WORDS = {"axis": "dim", "axes": "dims"}
 """The words of this package, and those of PyTorch's users."""
 
@@ -70,12 +64,14 @@ IMPORTS = {
 from torch import Tensor
 
 from . import curves as curves
-from ._search import balance_search as _balance
+from ._adapters.torch_adapter import ADAPTER as _XP
+from ._operators import balance_body as _balance
+from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
-from ._operators import hard_body as _operators
+from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
-from ._adapters.torch_adapter import ADAPTER as _XP
+from ._operators import subset_body as _subset
 from ._torch_modules import (
     Entmax,
     GradTopK,
@@ -84,8 +80,8 @@ from ._torch_modules import (
     Threshold,
     TopKST,
 )
+from ._torch_modules import one_of as _one_of
 from ._torch_modules import without_script as _without_script
-from ._torch_words import one_of as _one_of
 from .curves import Curve
 """,
     "jax": """
@@ -93,12 +89,14 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from . import curves as curves
-from ._search import balance_search as _balance
+from ._adapters.jax_adapter import ADAPTER as _XP
+from ._operators import balance_body as _balance
+from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
-from ._operators import hard_body as _operators
+from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
-from ._adapters.jax_adapter import ADAPTER as _XP
+from ._operators import subset_body as _subset
 from .curves import Curve
 """,
 }
@@ -136,7 +134,7 @@ def operators() -> Iterator[tuple[str, str, Callable[..., Any]]]:
     sys.path.insert(0, str(ROOT))
     found = []
     for part in PARTS:
-        module = importlib.import_module(f"softtopk.{PARTS[part]}")
+        module = importlib.import_module(f"softtopk._operators.{part}_body")
         found += [(name, part, getattr(module, name)) for name in module.__all__]
     for name, part, body in sorted(found, key=lambda item: item[0]):
         yield part, name, body

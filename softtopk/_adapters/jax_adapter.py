@@ -11,13 +11,17 @@ import numpy as np
 
 from .. import curves as curves
 from .._contract import Adapter
-from .._rows.adapter_rows import verify
+from .._rows.adapter_rows import budget, verify
 from .._rows.namespace import hypot, register
-from .._rules import costs_rule as _costs
-from .._rules import selection_rule
+from .._rules import balance_rule, costs_rule, selection_rule, subset_rule
 from .._rules.sorting_rule import Order
-from .._search import balance_search as _balance
-from .._search import subset_law
+from .._search import (
+    balance_search,
+    costs_search,
+    numpy_for_tensors,
+    special_rows,
+    subset_law,
+)
 from . import jax_bad_rows
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
@@ -323,7 +327,7 @@ class _Jax:
     ) -> Any:
         plain = False
         if _Jax.looks(x, check):
-            plain = verify(ADAPTER, x, selection_rule.budget(x, whole, part), tau)
+            plain = verify(ADAPTER, x, budget(x, whole, part), tau)
         return _jitted(curve, plain, x, whole, part, tau)
 
     @staticmethod
@@ -377,8 +381,8 @@ class _Jax:
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
-            u = _Jax.numbers(_balance.on_numpy(call, x, k, c, tau), x)
-            return _balance.shares(call.curve, u)
+            u = _Jax.numbers(numpy_for_tensors.balanced_by_numpy(call, x, k, c, tau), x)
+            return balance_search.shares(call.curve, u)
         return _balanced(call, x, k, c, tau)[0]
 
     @staticmethod
@@ -397,7 +401,7 @@ register(jax.Array, _Jax)
 def _select(
     curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
-    return selection_rule.selected(curve, x, whole, part, tau, plain)
+    return special_rows.selected(curve, x, whole, part, tau, plain)
 
 
 @_select.defjvp
@@ -453,14 +457,14 @@ def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
     tilt = subset_law.tilted(ADAPTER, x, whole, part, tau, rest[:2])
     circle = subset_law.circled(ADAPTER, tilt)
     dx, _, _, dtau = tangents
-    moved = subset_law.scaled(ADAPTER, tilt, dx, dtau)
-    change = subset_law.product(ADAPTER, tilt, circle, moved)
+    moved = subset_rule.scaled(ADAPTER, tilt, dx, dtau)
+    change = subset_rule.product(ADAPTER, tilt, circle, moved)
     return (p, *rest), (change, *map(jnp.zeros_like, rest))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _spend(call: Any, *given: Any) -> tuple[Any, Any, Any]:
-    return _costs.solved(call, *given)
+    return costs_search.solved(call, *given)
 
 
 @_spend.defjvp
@@ -468,15 +472,15 @@ def _spend_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     x, _, _, c, tau = primals
     p, a, t = _spend(call, *primals)
     dx, _, dk, dc, dtau = tangents
-    dp, dt = _costs.push(call, (x, c, a, t, tau), dx, dk, dc, dtau)
+    dp, dt = costs_rule.push(call, (x, c, a, t, tau), dx, dk, dc, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
     with jax.default_matmul_precision("highest"):
-        u = _balance.solved(call, x, k, c, tau)
-    return _balance.shares(call.curve, u), u
+        u = balance_search.solved(call, x, k, c, tau)
+    return balance_search.shares(call.curve, u), u
 
 
 @_balance_at.defjvp
@@ -484,7 +488,7 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     p, u = _balance_at(call, *primals)
     dS, dk, dc, dtau = tangents
     with jax.default_matmul_precision("highest"):
-        return (p, u), _balance.push(call.curve, dS, dk, dc, dtau, u, primals[3])
+        return (p, u), balance_rule.push(call.curve, dS, dk, dc, dtau, u, primals[3])
 
 
 _program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)

@@ -1,4 +1,4 @@
-"""The adapter of NumPy: its functions, the quick solver, and what `linearize` needs.
+"""The adapter of NumPy: its rows, the quick solver, and what `linearize` needs.
 
 NumPy records no derivatives.  So the adapter of one call of an operator is a `Call`,
 which keeps the rows, the solution and the slopes that the operator attaches to its
@@ -7,268 +7,23 @@ result; `linearize` builds the derivative from them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._contract import Adapter
 from .._linearize import Differentiable, Linearization
 from .._rows import numpy_rows as core
-from .._rows.namespace import clip
-from .._rows.numpy_rows import (
-    NO_BUDGET,
-    Array,
-    check_temperature,
-    distances,
-    real_numbers,
-)
-from .._rules import costs_rule
+from .._rows.numpy_rows import NO_BUDGET, Array, check_temperature, real_numbers
 from .._rules.sorting_rule import Order
-from .._search.balance_search import on_matrix
+from .._search import costs_search
+from .._search.numpy_balance import on_matrix
 from .._search.numpy_entmax import entmax_shares, log_shares
-from .._search.numpy_search import Solution, solve
+from .._search.numpy_search import solve
 from .._search.numpy_subset import partition
-from .._search.root import ends
 from ..curves import CLIP, EXP, Curve, Entmax
-
-
-class NumPy:
-    """The members of the contract that the operators call on NumPy.
-
-    It lacks those for the search over sums, the maps to the simplex and GradTopK, which
-    have quicker implementations for NumPy.
-    """
-
-    exp, floor, isfinite, log1p = np.exp, np.floor, np.isfinite, np.log1p
-    expm1, log, sqrt, maximum = np.expm1, np.log, np.sqrt, np.maximum
-    minimum, bool_, finfo = np.minimum, np.dtype(bool), np.finfo
-    concat, ones_like = staticmethod(np.concatenate), staticmethod(np.ones_like)
-    reshape, where = staticmethod(np.reshape), staticmethod(np.where)
-    moveaxis, zeros_like = staticmethod(np.moveaxis), staticmethod(np.zeros_like)
-
-    @staticmethod
-    def sum(x: Any, axis: int = -1) -> Any:
-        if axis == -1:
-            return np.add.reduce(x, axis=axis)
-        # Along another axis than the last, NumPy adds the entries one after the other
-        # and not in pairs.  In single precision every one of these additions would
-        # round, so the sum is accumulated in double precision.
-        return np.add.reduce(x, axis=axis, dtype=np.float64).astype(x.dtype)
-
-    @staticmethod
-    def sigmoid(x: Any) -> Any:
-        return 1 / (1 + np.exp(-x))
-
-    @staticmethod
-    def max(x: Any, axis: int | None = None) -> Any:
-        return np.maximum.reduce(x, axis=axis)
-
-    @staticmethod
-    def all(x: Any, axis: int = -1) -> Any:
-        return np.logical_and.reduce(x, axis=axis)
-
-    @staticmethod
-    def argmax(x: Any) -> Any:
-        return x.argmax(axis=-1)
-
-    @staticmethod
-    def clip(x: Any, least: Any, most: Any) -> Any:
-        return clip(np, x, least, most)
-
-    @staticmethod
-    def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-        """A copy, which takes a fraction of the time of np.broadcast_to's view."""
-        if x.ndim > len(shape):
-            raise ValueError("more axes than the shape has")
-        out = np.empty(shape, x.dtype)
-        out[...] = x
-        return out
-
-    @staticmethod
-    def take(x: Any, index: Any) -> Any:
-        if x.ndim != 2:
-            return np.take_along_axis(x, index, axis=-1)
-        return x.reshape(-1).take(_of_rows(index, x.shape[1]))  # a third of its time
-
-    @staticmethod
-    def scatter(values: Any, index: Any, n: int) -> Any:
-        if values is not None:
-            values = np.broadcast_to(values, index.shape).reshape(-1)
-        rows, places = len(index), _of_rows(index, n).reshape(-1)
-        return np.bincount(places, values, rows * n).reshape(rows, n)
-
-    @staticmethod
-    def cumsum(x: Any) -> Any:
-        return np.cumsum(x, axis=-1)
-
-    @staticmethod
-    def running_product(x: Any, back: bool) -> Any:
-        if back:
-            return np.multiply.accumulate(x[..., ::-1], axis=-1)[..., ::-1]
-        return np.multiply.accumulate(x, axis=-1)
-
-    @staticmethod
-    def running_max(x: Any) -> Any:
-        return np.maximum.accumulate(x, axis=-1)
-
-    @staticmethod
-    def descending(x: Any) -> Any:
-        return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
-
-    @staticmethod
-    def parts(f: Any, arrays: Any) -> Any:
-        shape = np.broadcast_shapes(*(v.shape for v in arrays))
-        if math.prod(shape) <= _PART or (len(shape) == 2 and shape[0] > 1):
-            return f(*arrays)
-        out: list[Any] = []
-        step = max(1, _PART * shape[1] // math.prod(shape))
-        for i in range(0, shape[1], step):
-            at = slice(None), slice(i, i + step)
-            found = f(*(v if v.shape[1] == 1 else v[at] for v in arrays))
-            found = found if isinstance(found, tuple) else (found,)
-            out = out or [np.empty(shape, v.dtype) for v in found]
-            for whole, part in zip(out, found, strict=True):
-                whole[at] = part
-        return tuple(out) if len(out) > 1 else out[0]
-
-    @staticmethod
-    def recur(decays: Any, values: Any, back: bool) -> Any:
-        """The recurrence, point by point or over doubled distances."""
-        if isinstance(decays, list):
-            out, s = values.copy(), 1
-            for decay in decays:
-                if back:
-                    out[..., :-s] += decay * out[..., s:]
-                else:
-                    out[..., s:] += decay * out[..., :-s]
-                s *= 2
-            return out
-        last, (rows, many, _) = len(decays), values.shape
-        out = np.empty((last + 1, rows, many), values.dtype)
-        step = max(1, 4 * _PART // (rows * (last + 1)))
-        for i in range(0, many, step):
-            at = slice(None), slice(i, i + step)
-            y, decay = out[:, *at], decays[:, *at]
-            y[...] = np.moveaxis(values[at], -1, 0)
-            for t in range(last):
-                if back:
-                    y[last - t - 1] += decay[last - t - 1] * y[last - t]
-                else:
-                    y[t + 1] += decay[t] * y[t]
-        return out
-
-    @staticmethod
-    def folded(x: Any) -> Any:
-        return np.array(np.moveaxis(x, -1, 0), order="C")
-
-    @staticmethod
-    def folded_carry(decays: Any, entry: Any, back: bool) -> Any:
-        last = len(decays)
-        out = np.empty((last + 1, *entry.shape), entry.dtype)
-        out[last if back else 0] = entry
-        for t in range(last):
-            if back:
-                i = last - t - 1
-                np.multiply(out[i + 1], decays[i, :, :-1], out=out[i])
-            else:
-                np.multiply(out[t], decays[t, :, 1:], out=out[t + 1])
-        return out
-
-    @staticmethod
-    def unfolded(values: Any, decays: Any, before: Any, back: bool) -> Any:
-        block, rows, many = values.shape
-        out = np.empty((rows, many, block), values.dtype)
-        inner = values[..., :-1] if back else values[..., 1:]
-        before = before[:, 1:] if back else before[:, :-1]
-        step = max(1, 4 * _PART // (rows * block))
-        for i in range(0, many, step):
-            at = slice(None), slice(i, i + step)
-            inner[:, *at] += decays[:, *at] * before[at]
-        for i in range(
-            0, many, step
-        ):  # in parts, so that both layouts stay in the cache
-            part = slice(i, i + step)
-            out[:, part] = np.moveaxis(values[..., part], 0, -1)
-        return out
-
-    @staticmethod
-    def accumulate(x: Any) -> Any:
-        return np.cumsum(x, axis=-1)
-
-    @staticmethod
-    def leading(x: Any, k: int) -> Any:
-        return np.argsort(-x, axis=-1, kind="stable")[..., :k]
-
-    @staticmethod
-    def places(n: int, like: Any) -> Any:
-        return np.arange(n)
-
-    @staticmethod
-    def integers(values: Any, like: Any) -> Any:
-        return np.asarray(values, np.int64)
-
-    @staticmethod
-    def numbers(values: Any, like: Any) -> Any:
-        return np.asarray(values, like.dtype)
-
-    @staticmethod
-    def asarray(value: Any, like: Any = None) -> Any:
-        return np.asarray(value)
-
-    @staticmethod
-    def astype(x: Any, dtype: Any) -> Any:
-        return x if x.dtype == dtype else x.astype(dtype)
-
-    @staticmethod
-    def is_array(value: Any) -> bool:
-        return isinstance(value, np.ndarray)
-
-    @staticmethod
-    def refuse(x: Any, name: str) -> None:
-        core.check_unmasked(x, name)
-
-    @staticmethod
-    def is_floating(x: Any) -> bool:
-        return bool(x.dtype.kind == "f")
-
-    @staticmethod
-    def is_real(x: Any) -> bool:
-        return x.dtype.kind in "iuf"
-
-    @staticmethod
-    def to_numpy(x: Any) -> Any:
-        return x
-
-    @staticmethod
-    def looks(x: Any, check: bool | None) -> bool:
-        return True
-
-    @staticmethod
-    def detach(x: Any) -> Any:
-        return x
-
-    @staticmethod
-    def largest(x: Any, k: int) -> Any:
-        return np.partition(x, -k, axis=-1)[..., -k]
-
-    @staticmethod
-    def ordered(x: Any, place: Any) -> Any:
-        index = x.shape[-1] - place[..., None].astype(int)
-        return np.take_along_axis(np.sort(x, axis=-1), index, axis=-1)[..., 0]
-
-
-ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
-
-_PART = 1 << 13
-"""The entries of a part of an array that stays in the cache."""
-
-
-def _of_rows(index: Any, n: int) -> Any:
-    """Indices into the rows of a matrix as indices into all of its entries."""
-    return index if len(index) == 1 else index + n * np.arange(len(index))[:, None]
-
+from .numpy_derivatives import Point, SpentPoint
+from .numpy_functions import ADAPTER, NumPy
 
 ONE = np.int64(1)
 """The budget 1 of a distribution (entmax), which has a search of its own."""
@@ -355,133 +110,6 @@ class Rows(NamedTuple):
         return (value.sum() / (count * self.scale)).astype(self.given.x.dtype)
 
 
-class Point(NamedTuple):
-    """Rows with their solution, at which `soft_topk` is differentiated."""
-
-    curve: Curve
-    rows: core.Rows
-    found: Solution
-    tau: float
-
-    def slopes(self) -> tuple[Array, Array]:
-        """The slopes w = f' of every entry, and s = w / W, with W the sum of a row.
-
-        Where the slopes underflow, s is computed from their logarithms.  If all slopes
-        of a row are 0, so is s.
-        """
-        x, (_, anchor, offset) = self.rows.x, self.found
-        # The anchor is a score or a midpoint, so this conversion does not round it.
-        u = distances(x, anchor[:, None].astype(x.dtype), self.tau)
-        u -= offset[:, None].astype(x.dtype)
-        w = self.curve.slope(u)
-        # So far away a share is 0 or 1, and constant as at an infinite distance.
-        w[~(np.abs(u) < float(np.finfo(u.dtype).max) ** 0.5)] = 0
-        W = w.sum(axis=-1)
-        shares = w / np.where(W > 0, W, 1)[:, None]
-        faint = W < np.sqrt(np.finfo(x.dtype).tiny)
-        if faint.any():
-            log = self.curve.log_slope(u[faint])
-            top = log.max(axis=-1, keepdims=True)
-            weight = np.where(top > -np.inf, np.exp(log - top), 0)
-            total = weight.sum(axis=-1, keepdims=True)
-            shares[faint] = weight / np.where(total > 0, total, 1)
-        return w, shares
-
-    def derivative(self, value: Array) -> Linearization:
-        """That of the shares."""
-        with np.errstate(all="ignore"):
-            w, shares = self.slopes()
-        rows, dk = self.rows, self.rows.expand(shares)
-        return Linearization.symmetric(value, rows, w, self.tau, shares=shares, dk=dk)
-
-    def of_threshold(self, value: Any) -> Linearization:
-        """That of the thresholds."""
-        rows, tau, dtype = self.rows, self.tau, self.rows.x.dtype
-        with np.errstate(all="ignore"):
-            w, shares = self.slopes()
-            W = w.sum(axis=-1)
-            still = (W == 0) & (ends(self.curve) | ~np.isfinite(self.found.offset))
-            dk = np.where(still, 0, -tau / W).astype(dtype)
-            if ends(self.curve):
-                shares = self._of_middle(shares)
-        return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
-
-    def _of_middle(self, shares: Array) -> Array:
-        """The derivative of the threshold by the scores, from the normalised slopes.
-
-        If all of these are 0, the threshold is the middle between the smallest score
-        above it and the largest below, and the result is that middle's derivative.
-        """
-        flat = np.isfinite(self.found.offset) & ~shares.any(axis=-1)
-        if flat.any():
-            x, above = self.rows.x[flat], self.found.p[flat] > 0
-            least = np.where(above, x, np.inf).min(axis=-1, keepdims=True)
-            most = np.where(above, -np.inf, x).max(axis=-1, keepdims=True)
-            beside = [(x == least) & above, (x == most) & ~above]
-            shares[flat] = sum(0.5 * v / v.sum(axis=-1, keepdims=True) for v in beside)
-        return shares
-
-
-class SpentPoint(NamedTuple):
-    """Rows whose budget has costs, at which `soft_topk` is differentiated.
-
-    `at` holds the scores, costs, anchors, offsets and temperature of the rows in double
-    precision, and `cost_shape` is the shape in which the caller gave the costs.
-    """
-
-    call: costs_rule.Call
-    rows: core.Rows
-    at: tuple[Any, ...]
-    cost_shape: tuple[int, ...]
-
-    def _push(self, dx: Any, dc: Any) -> Array:
-        """The tangent of the shares."""
-        none = 0 * self.at[2]  # of the budgets
-        with np.errstate(all="ignore"):
-            moved = costs_rule.push(self.call, self.at, dx, none, dc, np.float64(0))
-        return self._cast(moved[0])
-
-    def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
-        """The gradients by the scores and by the costs."""
-        with np.errstate(all="ignore"):
-            gx, _, gc, _ = costs_rule.pull(self.call, self.at, by_p, by_t)
-        return self._cast(gx), self._cast(gc)
-
-    def _cast(self, values: Any) -> Array:
-        cast: Array = values.astype(self.rows.x.dtype, copy=False)
-        return cast
-
-    def derivative(self, value: Array) -> Linearization:
-        """That of the shares."""
-        with np.errstate(all="ignore"):
-            dk = costs_rule.slopes(self.call, self.at).by_k
-        by_cost = Linearization(
-            value,
-            self.rows._replace(input_shape=self.cost_shape),
-            lambda dc: self._push(0.0, dc),
-            lambda g: self._pull(g, None)[1],
-        )
-        return Linearization(
-            value,
-            self.rows,
-            lambda dx: self._push(dx, 0.0),
-            lambda g: self._pull(g, None)[0],
-            dk=self.rows.expand(self._cast(dk)),
-            by_cost=by_cost,
-        )
-
-    def of_threshold(self, value: Any) -> Linearization:
-        """That of the thresholds."""
-        tau, rows = self.at[-1], self.rows
-        with np.errstate(all="ignore"):
-            dk = -tau * costs_rule.slopes(self.call, self.at).inverse
-        by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
-        given = rows._replace(input_shape=self.cost_shape)
-        by_cost = Linearization.gradient(value, given, by_c)
-        dk = rows.reduce(self._cast(dk))
-        return Linearization.gradient(value, rows, by_x, dk=dk, by_cost=by_cost)
-
-
 class Call(NumPy):
     """The adapter of one call, with what `linearize` needs of it.
 
@@ -558,7 +186,7 @@ class Call(NumPy):
         # A caller who wants all entries passes the sum of the costs as k.  Summed in
         # the type of the scores, it may exceed the exact sum by its rounding error:
         # `check` accepts that, and the budget is lowered to the exact sum.
-        budget = np.minimum(budget, costs_rule.check(scores, c, budget, eps, "x"))
+        budget = np.minimum(budget, core.check_costs(scores, c, budget, eps, "x"))
         c = np.where(scores > -np.inf, c, 1)
         self.given, self._cost_shape = given._replace(k=budget), prices.shape
         self._rows = Rows(self.given, scores, budget, np.float64(self.tau), 1.0)
@@ -568,7 +196,7 @@ class Call(NumPy):
         self, call: Any, x: Array, whole: Any, part: Any, c: Array, tau: Any
     ) -> tuple[Array, Array, Array]:
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
-        p, a, t = costs_rule.solved(call, x, whole, part, c, tau)
+        p, a, t = costs_search.solved(call, x, whole, part, c, tau)
         at = x, c, a, t, tau
         self.solved = SpentPoint(call, self.given, at, self._cost_shape)
         return p, a, t

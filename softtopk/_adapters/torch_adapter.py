@@ -14,9 +14,9 @@ from .._rows.namespace import register
 from .._rules.sorting_rule import Order
 from .._search.numpy_sums import scheme_of
 from . import torch_autograd as rules
+from . import torch_autograd_balance, torch_autograd_costs, torch_autograd_subset
 from . import torch_autograd_selection as selection
 from . import torch_autograd_sorting as arranging
-from . import torch_autograd_subset as budgets
 from . import torch_internals as internals
 from .torch_functions import PLAIN, Arrays, is_divided
 
@@ -95,18 +95,18 @@ class Torch(Arrays):
     @staticmethod
     def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
-            return budgets.Spend.apply(call, x, whole, part, c, tau)
+            return torch_autograd_costs.Spend.apply(call, x, whole, part, c, tau)
         rules.one_forward_mode()
-        return budgets.EagerSpend.apply(call, x, whole, part, c, tau)
+        return torch_autograd_costs.EagerSpend.apply(call, x, whole, part, c, tau)
 
     @staticmethod
     def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
-            return budgets.Subset.apply(x, whole, part, tau)
+            return torch_autograd_subset.Subset.apply(x, whole, part, tau)
         if not tau.ndim and Torch.is_quick(x, curves.SIGMOID, None):
-            return budgets.QuickSubset.apply(x, whole, part, tau)
+            return torch_autograd_subset.QuickSubset.apply(x, whole, part, tau)
         rules.one_forward_mode()
-        return budgets.EagerSubset.apply(x, whole, part, tau)
+        return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
@@ -116,9 +116,9 @@ class Torch(Arrays):
                 "gather the scores (full_tensor), or give each process its matrices"
             )
         if torch.compiler.is_compiling():
-            return budgets.Balance.apply(call, x, k, c, tau)[0]
+            return torch_autograd_balance.Balance.apply(call, x, k, c, tau)[0]
         rules.one_forward_mode()
-        return budgets.EagerBalance.apply(call, x, k, c, tau)[0]
+        return torch_autograd_balance.EagerBalance.apply(call, x, k, c, tau)[0]
 
     @staticmethod
     def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:

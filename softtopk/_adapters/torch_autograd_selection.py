@@ -10,9 +10,10 @@ from torch.autograd import Function
 
 from .. import curves as curves
 from .._kernels import torch_launch as kernels
-from .._rows.adapter_rows import verify
+from .._rows.adapter_rows import budget, verify
 from .._rows.namespace import namespace
 from .._rules import selection_rule
+from .._search import numpy_for_tensors, special_rows
 from . import torch_internals as internals
 from .torch_autograd import as_rows_of, batched, followed, is_last
 from .torch_functions import PLAIN, Arrays
@@ -30,7 +31,7 @@ def is_fused(curve: Any, x: Any) -> bool:
 def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) -> Any:
     """Shares, anchors and offsets, by one kernel if there is one for these rows."""
     if not is_fused(curve, x):
-        return selection_rule.selected(curve, x, whole, part, tau, plain)
+        return special_rows.selected(curve, x, whole, part, tau, plain)
     if isinstance(tau, torch.Tensor):
         given = whole, part, tau, 0.0, 1.0
     else:
@@ -43,7 +44,7 @@ def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
 
     The kernel has no derivative of its own and takes no gradient by t.  So a gradient
     that may be differentiated again, or one by the threshold, is that of
-    `selection.pull`.
+    `selection_rule.pull`.
     """
     x, a, t, tau = at
     last = torch.compiler.is_compiling() or is_last(gp)
@@ -142,7 +143,7 @@ class EagerSelect(Select):
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         if call.look:
-            k = selection_rule.budget(x, whole, part)
+            k = budget(x, whole, part)
             call.plain = verify(namespace(x), x, k, tau)
         return _selected(call.curve, x, whole, part, tau, call.plain)
 
@@ -232,7 +233,7 @@ class QuickSimplex(Function):
 
 def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
     return torch.from_numpy(
-        selection_rule.simplex_on_numpy(x.numpy(force=True), curve, tau)
+        numpy_for_tensors.simplex_by_numpy(x.numpy(force=True), curve, tau)
     )
 
 
@@ -243,7 +244,9 @@ def on_numpy(
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )
     rows = x.numpy(force=True)
-    found, plain = selection_rule.on_numpy(curve, rows, whole, part, float(tau))
+    found, plain = numpy_for_tensors.solved_by_numpy(
+        curve, rows, whole, part, float(tau)
+    )
     return tuple(map(torch.from_numpy, found)), bool(plain)
 
 

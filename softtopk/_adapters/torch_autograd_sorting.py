@@ -11,7 +11,7 @@ from torch.autograd import Function
 from .. import curves as curves
 from .._contract import Adapter
 from .._rules.sorting_rule import Order
-from .numpy_adapter import ADAPTER
+from .numpy_functions import ADAPTER
 from .torch_autograd import is_last, is_recorded
 from .torch_functions import Arrays
 

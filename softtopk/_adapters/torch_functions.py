@@ -438,7 +438,7 @@ class Arrays:
             # The arrays in `numbers` are stored with the points as the first axis, so
             # that the points of a row are not adjacent in memory.  Inductor then
             # vectorises the loop over the entries.  Otherwise it would vectorise the
-            # loop over the points, which is short (see `DEPTH` in subset.py).
+            # loop over the points, which is short (see `DEPTH` in subset_law.py).
             moved = (Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
             terms = term(*entries, *(v[..., None] for v in moved))
             return tuple(v.sum(-2) for v in terms)

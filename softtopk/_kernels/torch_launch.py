@@ -83,7 +83,7 @@ class Tiles(NamedTuple):
     warps computes redundantly.  So a row has few warps, and many rows are in flight at
     once.  Rows that do not fit the registers are read again in each pass.  If rows are
     long and too few to keep the device busy, S programs share each row.  SPLIT is what
-    `select._held` needs to know of rows that are not `aligned`.
+    `triton_select._held` needs to know of rows that are not `aligned`.
     """
 
     R: int
@@ -200,7 +200,7 @@ def select(
     curve: str,
     alpha: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Shares, anchors and offsets of rows (..., n), like `selection_rule.selected`.
+    """Shares, anchors and offsets of rows (..., n), like `special_rows.selected`.
 
     The budget is k, or one for each row as the sum of two tensors.  The temperature is
     a number or a tensor.

@@ -227,7 +227,7 @@ def select_kernel(
     # `inner` is true where moreover 0 < k < count, the number of finite entries: only
     # these rows have a threshold to search for.  The others get harmless arguments
     # here, and `outer` or NaN as t after the search.  `solved` in
-    # _rules/selection_rule.py does the same.
+    # _search/special_rows.py does the same.
     left = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, left.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)

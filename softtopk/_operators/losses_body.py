@@ -13,21 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.adapter_rows import LEAST, Rows
+from .._rows.adapter_rows import LEAST, Rows, checked, finite_rows, truncated_rows
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .entmax_order import entropy, orders
 from .entmax_order import shares as order_shares
-from .hard_body import (
-    checked,
-    finite_rows,
-    hard,
-    of_checked,
-    subset_sum,
-    truncated_rows,
-)
+from .hard_body import hard
+from .selection_body import of_checked
 from .simplex_body import logits
+from .subset_body import subset_sum
 
 __all__ = [
     "am_softmax_loss",

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Rows, as_rows, scores, verify
+from .._rows.adapter_rows import (
+    Rows,
+    as_rows,
+    finite_rows,
+    scores,
+    truncated_rows,
+    verify,
+)
 from .._rows.numpy_rows import real_number, real_numbers
 from .._search.numpy_entmax import below_top
 from ..curves import CLIP, Entmax
 from . import entmax_order as _entmax
-from .hard_body import finite_rows, hard, truncated_rows
+from .hard_body import hard
 
 __all__ = [
     "entmax",

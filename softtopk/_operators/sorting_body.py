@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.adapter_rows import LEAST
+from .._rows.adapter_rows import LEAST, checked
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import NO_BUDGET
 from .._search.all_thresholds import is_exponential
 from ..curves import Curve, resolve
-from .hard_body import checked, of_checked
+from .selection_body import of_checked
 
 __all__ = ["soft_permutation", "soft_rank", "soft_sort"]
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._contract import Adapter
-from .namespace import namespace
+from .namespace import namespace, tally
 from .numpy_rows import (
+    NO_BUDGET,
     Budget,
     as_real,
     check_axis,
@@ -20,6 +21,7 @@ from .numpy_rows import (
     check_finite,
     check_gaps,
     check_kept,
+    check_positive,
     check_temperature,
     check_unmasked,
     check_whole,
@@ -443,3 +445,62 @@ def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
         if whole:
             check_whole(k)
         check_budget(k, count, name)
+
+
+def checked(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: bool | None,
+    name: str = "x",
+    *,
+    whole: bool = False,
+    finite: bool = False,
+    empty: str = "raise",
+    order: bool = False,
+) -> Any:
+    """The arguments as rows, whose values are checked if they may be looked at.
+
+    The budget may have to be `whole`, and each row may need a `finite` entry, unless
+    `empty` rows are to be zeros.  With `order`, `Rows.key` may hold integers.
+    """
+    if hasattr(xp, "rows"):
+        how = {"axis": axis, "where": where, "name": name, "empty": empty}
+        how |= {"integer_k": whole, "order": order}
+        return xp.rows(x, k, temperature, finite, **how)
+    none = isinstance(k, type(NO_BUDGET))
+    k = 1 if none else k
+    how = {"empty": empty, "check": check, "order": order}
+    rows = as_rows(xp, x, k, temperature, axis, where, name, **how)
+    given = None if none else budget(rows.x, rows.whole, rows.part)
+    if xp.looks(rows.x, check):
+        at = xp.detach(rows.x), given, rows.tau, name
+        verify(xp, *at, finite=finite, whole=whole)
+        return rows
+    known = type(temperature) in (int, float)
+    return rows if order else screened(xp, rows, given, finite, whole, known)
+
+
+def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:
+    """Rows without a budget, with at least one finite entry each."""
+    return checked(xp, x, NO_BUDGET, *given, finite=True, empty=empty)
+
+
+def truncated_rows(
+    xp: Adapter, x: Any, k: Any, *given: Any, empty: str = "raise"
+) -> Any:
+    """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
+    rows = checked(xp, x, k, *given, whole=True, empty=empty)
+    if not xp.looks(rows.x, given[-1]):
+        return rows.held(xp, rows.whole > 0)
+    if not bool((rows.whole > 0).all()):
+        check_positive(xp.to_numpy(rows.whole))
+    return rows
+
+
+def budget(x: Any, whole: Any, part: Any) -> Budget:
+    """The budget of rows, with their entries above -inf counted exactly."""
+    return Budget(whole, part, tally(x > -math.inf, x))

@@ -721,3 +721,36 @@ def with_axes(
     for axis, size in zip(axes, sizes, strict=True):
         shape.insert(len(batch) + len(axes) + axis, size)
     return tuple(shape)
+
+
+def check_per(per: str) -> None:
+    """Raise an error unless `per` is "entry" or "cost"."""
+    if per not in ("entry", "cost"):
+        raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
+
+
+def check_costs(x: Any, c: Any, k: Any, eps: float, name: str) -> Any:
+    """The sum of each row's costs; an error unless costs and budgets are in range."""
+    count_finite(x, name)
+    on = x > -math.inf
+    bad = on & ~((c > 0) & (c < math.inf))
+    if bad.any():
+        raise ValueError(
+            "cost must be finite and above 0 wherever an entry takes part, "
+            f"got {float(c[bad][0])}"
+        )
+    tiny = float(np.finfo(c.dtype).tiny)
+    bad = on & ~((c >= tiny) & (c <= 1 / tiny))
+    if bad.any():
+        raise ValueError(
+            f"cost must lie in the range of {c.dtype} wherever an entry takes part, "
+            f"got {float(c[bad][0])}"
+        )
+    sums = [math.fsum(row[used].tolist()) for row, used in zip(c, on, strict=True)]
+    for budget, most, row in zip(k, sums, c, strict=True):
+        if not 0 <= budget <= most * (1 + len(row) * eps):
+            raise ValueError(
+                f"k must lie in [0, {most}], where {most} is the sum of the costs of "
+                f"the finite entries of {name} in the row, got {budget}"
+            )
+    return np.asarray(sums)

@@ -1,4 +1,4 @@
-r"""The shares and the threshold of a row, and their derivatives by x, k and tau.
+r"""Derivatives of the shares and the threshold of a row by x, k and tau.
 
 With :math:`d=(x-a)/\tau`, :math:`u=d-t`, the slopes :math:`w=f'(u)`, their sum W and
 their shares :math:`s=w/W`, the constraint :math:`\sum f(u)=k` gives
@@ -23,127 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.adapter_rows import check_temperatures, in_range
-from .._rows.namespace import is_nan, namespace, tally
-from .._rows.numpy_rows import (
-    Budget,
-    Rows,
-    check_budget,
-    check_finite,
-    count_finite,
-    divide,
-    row_dot,
-)
+from .._rows.namespace import namespace
+from .._rows.numpy_rows import divide, row_dot
 from .._search import root
-from .._search.numpy_entmax import entmax_row, entmax_shares
-from .._search.numpy_search import solve
-from .._search.start import Moments, measured, narrowed
-from ..curves import CLIP, Curve, Entmax
-
-_SHORT, _FEW = 512, 1 << 13
-"""Entmax sorts rows up to the first length if all rows together have few entries."""
-
-
-def budget(x: Any, whole: Any, part: Any) -> Budget:
-    """The budget of rows, with their entries above -inf counted exactly."""
-    return Budget(whole, part, tally(x > -math.inf, x))
-
-
-def selected(
-    curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
-) -> tuple[Any, Any, Any]:
-    """Shares, anchors and offsets; `plain` where `verify` found no special row."""
-    n, row = measured(x)
-    return solved(curve, x, Budget(whole, part, n), tau, row, plain)
-
-
-def solved(
-    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, plain: bool = False
-) -> tuple[Any, Any, Any]:
-    """`selected` for rows with these moments.
-
-    The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN.  A score whose distance to the threshold overflows in temperatures has the
-    share 0 or 1.  Where it overflows in the units of the scores alone, at a temperature
-    near the end of the range, the row is NaN.
-    """
-    if plain:
-        a, t = root.solve(curve, x, k, tau, row)
-        return curve.value(root.distances(x, tau, a, t)), a, t
-    xp = namespace(x)
-    one, rest = k.without(0), k.rest()
-    warm = in_range(tau)
-    fits = (row.top < math.inf) & (row.mean == row.mean) & warm
-    fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
-    inner = fits & (one > 0) & (rest > 0)
-    safe = Budget(
-        xp.where(inner, k.whole, 0),
-        xp.where(inner, k.part, 0.5),
-        xp.where(inner, k.n, x.shape[-1]),
-    )
-    scale = xp.where(warm, tau, 1)
-
-    def split(middle: Any) -> Any:
-        return root.gap_of(x, x, middle)
-
-    row = narrowed(split, safe, scale, row, inner)
-    a, t = root.solve(curve, x, safe, scale, row, inner)
-    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
-    near = xp.maximum(row.top - a, a - row.least) < math.inf
-    t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
-    a = xp.where(inner, a, 0)
-    return shares(curve, x, a, t, tau), a, t
-
-
-def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
-    """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
-    xp, bad = namespace(x), is_nan(t)
-    free = xp.isfinite(t)
-    p = curve.value(root.distances(x, tau, a, xp.where(free, t, 0)))
-    all_or_none = xp.where(bad, t, xp.where(t < 0, xp.ones_like(t), 0))
-    p = xp.where(free[..., None], p, all_or_none[..., None])
-    return xp.where(x > -math.inf, p, xp.where(bad, t, 0)[..., None])
-
-
-def on_numpy(
-    curve: Curve, x: Any, whole: Any, part: Any, tau: float
-) -> tuple[tuple[Any, Any, Any], bool]:
-    """`solved` by the solver for NumPy, and whether the rows are plain.
-
-    The budget is one number, or one for each row.  Arguments out of range raise the
-    errors of the core.
-    """
-    batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
-    n, k = count_finite(flat, "x"), np.empty(batch)
-    k[...] = whole + part
-    k = k.reshape(-1)
-    check_budget(k, n, "x")
-    tiny = float(np.finfo(x.dtype).tiny)
-    if not tiny <= tau <= 1 / tiny:
-        check_temperatures(np.asarray(tau), x.dtype, tiny)
-    rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
-    plain = np.count_nonzero(n == x.shape[-1]) == n.size
-    plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
-    a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
-    return (found.p.reshape(x.shape), a, t), plain
-
-
-def simplex_on_numpy(x: Any, curve: Entmax, tau: float) -> Any:
-    """The shares of entmax by the solver for NumPy."""
-    b, n = curve.b, x.shape[-1]
-    if n <= _SHORT and b in (0.5, 1):
-        if x.size > _FEW:
-            return on_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
-        if x.size == n and b == 0.5:
-            p = entmax_row(x.reshape(-1), tau)
-            if p is not None:
-                return p.reshape(x.shape)
-    flat = np.ascontiguousarray(x).reshape(-1, n)
-    finite = count_finite(flat, "x")
-    check_finite(finite, "x")
-    return entmax_shares(flat, b, tau)[0].reshape(x.shape)
+from ..curves import Curve
 
 
 def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:

@@ -1,132 +1,22 @@
-r"""Budgets of rows and columns on every array library: search and derivatives.
-
-With :math:`u=(S-\alpha-\beta)/\tau` the shares are f(u), and the budgets are sums of
-the weights :math:`W=f'(u)` times
-
-.. math:: du_{ij}=\frac{dS_{ij}-u_{ij}\,d\tau-a_i-b_j}\tau,\qquad
-          \begin{pmatrix}D_r&W\\W^\top&D_c\end{pmatrix}
-          \begin{pmatrix}a\\b\end{pmatrix}
-          =\begin{pmatrix}\sum_jW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dk_i\\
-          \sum_iW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dc_j\end{pmatrix}.
-
-So a derivative needs only u and the temperature, and `push` and `pull` are functions of
-them.  Since u is an output with a derivative by the same rule, they can be
-differentiated again.  An entry whose share is forced has u = -inf (share 0) or +inf
-(share 1), and u is NaN in a matrix whose budgets are not met.  Derived in
-*training/balance*.
-"""
+"""The search for budgets of rows and columns, on every library."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._contract import Adapter
-from .._operators.hard_body import checked
-from .._rows.adapter_rows import fit, in_range, word_for
+from .._rows.adapter_rows import in_range
 from .._rows.namespace import loop, namespace
-from .._rows.numpy_rows import NO_BUDGET, Budget, real_number, real_numbers
-from .._rules import selection_rule
-from ..curves import Curve, resolve
-from . import root
-from .numpy_balance import Problem, State, balanced_matrix, bounded, problem_of
+from .._rows.numpy_rows import Budget
+from ..curves import Curve
+from . import root, special_rows
 from .row_column_fit import Additive
 from .start import moments
-
-__all__ = ["balanced_topk"]
 
 _COOLING = 4.0  # the search cools down to the temperature in stages of this factor
 _NEAR = 1e-1  # relative error of a column at which a higher temperature is done
 _STRIDE = 64.0  # the longest step of Newton's, in temperatures
 _LENGTHS = 16  # at most so many lengths of a step are tried
-_SAME = 4096  # the two totals may differ by this many eps, relatively
-
-
-def balanced_topk(
-    xp: Adapter,
-    S: Any,
-    k: Any,
-    columns: Any = None,
-    curve: str | Curve = "sigmoid",
-    *,
-    temperature: Any = 1.0,
-    axes: tuple[int, int] = (-2, -1),
-    where: Any = None,
-    rounds: int = 100,
-    check: bool | None = None,
-) -> Any:
-    r"""Smooth selection with two budgets: each row takes k, each column its load.
-
-    Parameters
-    ----------
-    S : array
-        Scores, finite or -inf: a matrix for every index of the axes that `axes` does
-        not name.  Those of 16 bits are calculated with in float32.
-    k : number or array
-        What the shares of a row sum to; it broadcasts to one for each row,
-        ``(..., m)``.
-    columns : array, optional
-        What the shares of a column sum to, likewise ``(..., n)``; with the same total
-        as `k`, to which it is scaled beyond rounding.  By default equal loads.
-    curve, where, check
-        As in `soft_topk`.
-    temperature : number or array
-        Above 0; one for all or one a matrix.
-    axes : (int, int)
-        The axis that counts the rows and the axis that counts the columns.
-    rounds : int
-        The most rounds to take.
-
-    Returns
-    -------
-    array
-        P, of the shape and type of `S`, with derivatives by `S`, `k`, `columns` and
-        `temperature`.  Those by budgets are along changes that can be met.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or no shares in [0, 1] have these sums.
-
-    Warns
-    -----
-    RuntimeWarning
-        If `rounds` are not enough.  Where nobody looks at the values, a matrix whose
-        budgets are not met is NaN, whatever the reason.
-
-    Notes
-    -----
-    A round costs `soft_topk` of the longer side twice and of the other once, and
-    :math:`O(mn\min(m,n))` for Newton's step; so does a derivative.
-    """
-    axes = check_axes(axes, word_for(xp, "axes"))
-    simple = type(rounds) is int and rounds >= 1  # what a compiler can follow
-    limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
-    curve = resolve(curve)
-    flat = checked(xp, S, NO_BUDGET, temperature, axes, where, check, "S")
-    call = Call(curve, limit, bool(xp.looks(flat.x, check)))
-    batch, (low, high) = flat.batch(), flat.sizes
-    x = xp.reshape(flat.x, (*flat.x.shape[:-1], low, high))
-    ascending = axes[0] % (len(batch) + 2) < axes[1] % (len(batch) + 2)
-    m, n = (low, high) if ascending else (high, low)
-    first = _budgets(xp, k, (*batch, m), "k", x)
-    if columns is None:
-        load = first.sum(-1)[..., None] / n
-        second = xp.broadcast_to(load, (*load.shape[:-1], n))
-    else:
-        second = _budgets(xp, columns, (*batch, n), "columns", x)
-        if not hasattr(xp, "rows"):  # on NumPy the search compares the totals
-            second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
-    turned = bool(low < high)  # a size may be a symbol of torch.export
-    sides, names = (first, second), ("k", "columns")
-    if ascending == turned:
-        sides, names = sides[::-1], names[::-1]
-    given = x.swapaxes(-1, -2) if turned else x
-    p = xp.balance(call._replace(names=names), given, *sides, flat.tau)
-    p = p.swapaxes(-1, -2) if turned else p
-    return flat.expand(xp, xp.reshape(p, flat.x.shape))
 
 
 class Call(NamedTuple):
@@ -136,62 +26,6 @@ class Call(NamedTuple):
     limit: int
     look: bool
     names: tuple[str, str] = ("k", "columns")
-
-
-def _budgets(
-    xp: Adapter, given: Any, shape: tuple[int, ...], name: str, like: Any
-) -> Any:
-    """One budget for each row, or each column, of every matrix."""
-    if xp.is_array(given):
-        xp.refuse(given, name)
-        if not xp.is_real(given):
-            real_numbers(xp.to_numpy(given), name)
-        values = xp.astype(given, like.dtype)
-    else:
-        number = type(given) in (int, float)  # without NumPy, a compiler can trace it
-        values = xp.numbers(given if number else real_numbers(given, name), like)
-    values = fit(xp, values, shape, name)
-    return xp.reshape(values, (*like.shape[:-2], shape[-1]))
-
-
-def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
-    """The factor that makes the columns sum to the rows' total.
-
-    It is NaN if the two totals differ by more than rounding.
-    """
-    c = columns.sum(-1)
-    differs = abs(k - c) > _SAME * xp.finfo(k.dtype).eps * k
-    if call.look and bool(differs.any()):
-        if bool((columns < 0).any()):
-            return xp.ones_like(c)  # the search on NumPy raises the error for it
-        i = xp.argmax(xp.astype(differs.reshape(-1), k.dtype))
-        k, c = (float(v.reshape(-1)[i]) for v in (k, c))
-        raise ValueError(
-            f"k and columns must have the same sum, got {k:.17g} and {c:.17g}"
-        )
-    ratio = xp.where(c > 0, k, 1) / xp.where(c > 0, c, 1)
-    return xp.where(differs, math.nan, ratio)
-
-
-def on_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
-    """u by the search on NumPy, which raises the errors and warnings."""
-    k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
-    c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
-    x = np.asarray(x, np.float64)
-    u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
-    for i in np.ndindex(x.shape[:-2]):
-        one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
-        with np.errstate(all="ignore"):
-            free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
-        free = np.where(np.isfinite(one.x), free, -np.inf)
-        u[i] = np.where(one.known > 0, np.inf, free)
-    return u
-
-
-def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
-    """The problem of one matrix and its solution, by the search on NumPy."""
-    one = problem_of(bounded(x, tau), k, c, call.names)
-    return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
 
 
 class _Thresholds(NamedTuple):
@@ -226,7 +60,7 @@ class _Search(NamedTuple):
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
         budget = Budget(xp.integers(whole, z), k - whole, count)
-        p, a, t = selection_rule.solved(self.curve, z, budget, tau, moments(z, count))
+        p, a, t = special_rows.solved(self.curve, z, budget, tau, moments(z, count))
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
     def rows(self, beta: Any, heat: Any) -> _Thresholds:
@@ -249,7 +83,7 @@ class _Search(NamedTuple):
         The dual counts where no length reduces the errors, as near a kink of the curve.
         """
         xp, tau = namespace(heat), self.tau * heat
-        step = Additive(_slopes(self.curve, start.u)).reduced(start.off)
+        step = Additive(slopes_of(self.curve, start.u)).reduced(start.off)
         longest = xp.max(abs(step), axis=-1) / _STRIDE
         step, zero = tau[..., None] * step, 0 * tau
 
@@ -362,73 +196,51 @@ def _choose(condition: Any, yes: Any, no: Any) -> Any:
     return namespace(yes).where(wide, yes, no)
 
 
-def _slopes(curve: Curve, u: Any) -> Any:
+def slopes_of(curve: Curve, u: Any) -> Any:
     """The slopes W; 0 for a forced share."""
     xp = namespace(u)
-    return xp.where(xp.isfinite(u), curve.slope(_finite(u)), 0)
+    return xp.where(xp.isfinite(u), curve.slope(unforced(u)), 0)
 
 
 def shares(curve: Curve, u: Any) -> Any:
     """f(u), also at u = -inf and +inf; NaN stays NaN."""
     xp = namespace(u)
     ends = xp.where(u > 0, 1, xp.where(u < 0, 0, u))
-    return xp.where(xp.isfinite(u), curve.value(_finite(u)), ends)
+    return xp.where(xp.isfinite(u), curve.value(unforced(u)), ends)
 
 
-def push(
-    curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
-) -> tuple[Any, Any]:
-    """The tangents of the shares and of u."""
-    good, u = _good(u)
-    W, scale = _slopes(curve, u), tau[..., None] if tau.ndim else tau
-    u = _finite(u)
-    G = dS - u * _matrix(dtau)
-    left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
-    du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
-    xp = namespace(u)
-    dp, du = left / _matrix(tau), xp.where(W > 0, du, 0)
-    return (dp if good is None else xp.spoil(dp, good)), du
-
-
-def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
-    """The gradients by S, k, columns and tau, from those by the shares and by u."""
-    good, u = _good(u)
-    gp = gp if good is None else namespace(u).spoil(gp, good)
-    W = _slopes(curve, u)
-    g = W * gp + namespace(u).where(W > 0, gu, 0)
-    left, gk, gc = Additive(W).rest(g)
-    gS = left / _matrix(tau)
-    gtau = -(gS * _finite(u)).sum((-2, -1))
-    return gS, gk, gc, gtau if tau.ndim else gtau.sum()
-
-
-def _good(u: Any) -> tuple[Any, Any]:
-    """Where u is not NaN, as all of it is in a matrix out of range; and u, 0 there.
-
-    On NumPy there is no such matrix.
-    """
-    xp = namespace(u)
-    if xp is np:
-        return None, u
-    good = u == u
-    return good, xp.where(good, u, 0)
-
-
-def _finite(u: Any) -> Any:
+def unforced(u: Any) -> Any:
     """u, with 0 for a forced share."""
     xp = namespace(u)
     return xp.where(xp.isfinite(u), u, 0)
 
 
-def _matrix(tau: Any) -> Any:
-    """The temperature in a shape that broadcasts over the matrices."""
-    return tau[..., None, None] if tau.ndim else tau
+def bounded(x: Any, tau: Any) -> Any:
+    """Matrices ``(..., m, n)`` with huge scores, such as a mask, brought closer.
 
+    Scores are huge if their size is 2^40 times that of the next smaller one, and that
+    many temperatures.  The shares are those of the limit in which they go to infinity,
+    from where an exchange of one of them is worth more than all other scores.
+    """
+    xp, (m, n) = namespace(x), x.shape[-2:]
+    if m * n < 2:
+        return x
+    tau = xp.zeros_like(x[..., 0, 0]) + tau
+    on = xp.isfinite(x)
+    size = abs(xp.where(on, x, 0))
 
-def check_axes(axes: Any, word: str = "axes") -> tuple[int, int]:
-    if not (isinstance(axes, tuple) and len(axes) == 2):
-        raise TypeError(
-            f"{word} must be two integers, that of the rows and that of the columns, "
-            f"got {axes!r}"
-        )
-    return axes
+    def reached(most: Any) -> Any:
+        """The largest size without a gap above one that was reached before."""
+        limit = (2.0**40 * xp.maximum(most, tau))[..., None, None]
+        return xp.max(xp.max(xp.where(size <= limit, size, 0), axis=-1), axis=-1)
+
+    least = xp.min(xp.min(xp.where(on, size, math.inf), axis=-1), axis=-1)
+    least = xp.where(least < math.inf, least, 0)
+    most, _ = loop(
+        lambda most, following: (following > most).any(),
+        lambda _, following: (following, reached(following)),
+        (least, xp.maximum(least, reached(least))),
+    )
+    far = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
+    huge = on & (size > most[..., None, None])
+    return xp.where(huge, xp.where(x > 0, far, -far), x)

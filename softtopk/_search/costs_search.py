@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from .._rows.adapter_rows import in_range
 from .._rows.namespace import is_nan, loop, namespace
 from ..curves import Curve
 from . import exact_sums
@@ -38,7 +39,8 @@ class Row(NamedTuple):
     x, c : (..., n) arrays
         Scores and costs; both are 0 where an entry takes no part.
     halves : pair of (..., n) arrays, or None
-        The halves of c (`exact.halves`) if a score is the value of an entry, else None.
+        The halves of c (`exact_sums.halves`) if a score is the value of an entry, else
+        None.
     parts : three (..., n) arrays
         c in parts that can be summed exactly.
     whole, part : (...) arrays
@@ -198,3 +200,67 @@ def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
     above = d - row.priced(t) > curve.centre
     s = xp.where(row.c > 0, row.c, 1) if row.halves else 1
     return (d - most) / s, (d - least) / s, above
+
+
+class Call(NamedTuple):
+    """What a solution depends on besides arrays."""
+
+    curve: Curve
+    per: str
+
+
+def fits_budget(
+    xp: Any, on: Any, whole: Any, part: Any, c: Any
+) -> tuple[Any, Any, Any]:
+    """Whether costs and budget of a row are in range, the costs, and K - sum c.
+
+    The returned costs are 0 where an entry takes no part, and 1 in rows out of range.
+    A caller who wants all entries passes the rounded sum of the costs as the budget, so
+    a budget that exceeds the exact sum by no more than rounding is in range.
+    """
+    tiny = float(xp.finfo(c.dtype).tiny)
+    priced = (c >= tiny) & (c <= 1 / tiny)
+    fits = xp.all(priced | ~on, axis=-1)
+    c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
+    parts = [xp.sum(v, axis=-1) for v in exact_sums.summable(c)]
+    rest = left(whole, part, parts)
+    most = c.shape[-1] * xp.finfo(c.dtype).eps * parts[0]
+    fits = fits & (whole >= 0) & (rest <= most) & (parts[0] < math.inf)
+    return fits, c, rest
+
+
+def solved(
+    call: Call, x: Any, whole: Any, part: Any, c: Any, tau: Any
+) -> tuple[Any, Any, Any]:
+    """Shares, anchors and offsets of rows with costs.
+
+    The offset is +inf if the budget is 0 and -inf if all entries are selected.  The
+    results of a row out of range are NaN, as are those of a row whose threshold, or a
+    distance to it, overflows.
+    """
+    xp, on = namespace(x), x > -math.inf
+    fits, c, rest = fits_budget(xp, on, whole, part, c)
+    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
+    warm = in_range(tau)
+    fits = fits & warm
+    inner = fits & (whole + part > 0) & (rest < 0)
+    scale = xp.where(warm, tau, 1)
+    safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
+    given = row(
+        xp.where(on & inner[..., None], x, 0),
+        xp.where(inner[..., None], c, 1),
+        *safe,
+        scale,
+        call.per,
+    )
+    a, t = solve(call.curve, given, inner)
+    outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
+    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
+    a = xp.where(inner, a, 0)
+    u = given.at(a, xp.where(inner, t, 0))
+    near = xp.all(abs(u) < math.inf, axis=-1)
+    t = xp.where(near | ~inner, t, math.nan)
+    p = call.curve.value(xp.where(abs(u) < math.inf, u, 0))
+    all_or_none = xp.where(is_nan(t), t, xp.where(t < 0, xp.ones_like(t), 0))
+    p = xp.where((inner & near)[..., None], p, all_or_none[..., None])
+    return xp.where(on, p, xp.where(is_nan(t), t, 0)[..., None]), a, t

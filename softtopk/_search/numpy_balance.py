@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.namespace import loop, namespace
 from .._rows.numpy_rows import Array, Rows
 from ..curves import Curve
+from .balance_search import Call, bounded
 from .numpy_search import Solution, solve
 from .row_column_fit import Additive
 
@@ -92,37 +92,6 @@ def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
             f"{sums['columns']:.17g}"
         )
     return _forced(Problem(x, np.zeros_like(x), k, c))
-
-
-def bounded(x: Any, tau: Any) -> Any:
-    """Matrices ``(..., m, n)`` with huge scores, such as a mask, brought closer.
-
-    Scores are huge if their size is 2^40 times that of the next smaller one, and that
-    many temperatures.  The shares are those of the limit in which they go to infinity,
-    from where an exchange of one of them is worth more than all other scores.
-    """
-    xp, (m, n) = namespace(x), x.shape[-2:]
-    if m * n < 2:
-        return x
-    tau = xp.zeros_like(x[..., 0, 0]) + tau
-    on = xp.isfinite(x)
-    size = abs(xp.where(on, x, 0))
-
-    def reached(most: Any) -> Any:
-        """The largest size without a gap above one that was reached before."""
-        limit = (2.0**40 * xp.maximum(most, tau))[..., None, None]
-        return xp.max(xp.max(xp.where(size <= limit, size, 0), axis=-1), axis=-1)
-
-    least = xp.min(xp.min(xp.where(on, size, math.inf), axis=-1), axis=-1)
-    least = xp.where(least < math.inf, least, 0)
-    most, _ = loop(
-        lambda most, following: (following > most).any(),
-        lambda _, following: (following, reached(following)),
-        (least, xp.maximum(least, reached(least))),
-    )
-    far = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
-    huge = on & (size > most[..., None, None])
-    return xp.where(huge, xp.where(x > 0, far, -far), x)
 
 
 def _forced(given: Problem) -> Problem:
@@ -286,3 +255,9 @@ def slopes(curve: Curve, x: Array, at: State, tau: float) -> Array:
     with np.errstate(all="ignore"):
         u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
         return np.where(np.isfinite(u), curve.slope(u), 0)
+
+
+def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
+    """The problem of one matrix and its solution, by the search on NumPy."""
+    one = problem_of(bounded(x, tau), k, c, call.names)
+    return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)

@@ -6,7 +6,7 @@ every offset.  The search moves a variable t with :math:`p=f(d-\mathrm{offset}(t
 most schemes t is the offset itself, up to a constant.
 
 A scheme computes the moments of its rows at t, as `root.sums` defines them, and the
-next t from them.  The search itself is in `numpy`.
+next t from them.  The search itself is in `numpy_search`.
 """
 
 from __future__ import annotations

@@ -22,14 +22,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .._contract import Adapter
-from .._rows.adapter_rows import in_range
-from .._rows.numpy_rows import Rows, divide
-from .._rules.selection_rule import budget, selected
+from .._rows.adapter_rows import budget, in_range
 from ..curves import SIGMOID
-from .numpy_subset import blocks, plan, settled
+from .numpy_subset import plan
+from .special_rows import selected
 
 DEPTH = {8: 27, 4: 13}
 """The most pairs of points that a row can need, by the size of a float in bytes."""
@@ -138,20 +135,20 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     turns = xp.remainder(turns, xp.integers(points, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
     near, far = xp.cos(angle), xp.sin(angle)
-    sine, chord = _stored(xp, 2 * far * near), _stored(xp, 4 * far * far)
+    sine, chord = stored(xp, 2 * far * near), stored(xp, 4 * far * far)
     log, turn = _logarithm(xp, tilt, chord, sine)
     size = xp.where(live, xp.exp(0.5 * log), 0)
     phase = phase + turn
     real, imaginary = size * xp.cos(phase), size * xp.sin(phase)
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
-    real, imaginary = _stored(xp, real), _stored(xp, imaginary)
-    far, half = _stored(xp, far * far), _stored(xp, near * near)
+    real, imaginary = stored(xp, real), stored(xp, imaginary)
+    far, half = stored(xp, far * far), stored(xp, near * near)
     chance = xp.log(mass / points)
     return Circle(chord, sine, far, half, real, imaginary, chance)
 
 
-def _stored(xp: Adapter, value: Any) -> Any:
+def stored(xp: Adapter, value: Any) -> Any:
     """Numbers of the points, stored because Inductor would recompute them per entry."""
     return xp.stored(value) if hasattr(xp, "stored") else value
 
@@ -187,17 +184,17 @@ def _groups(xp: Adapter, r: Any) -> list[Any]:
         none = xp.zeros_like(r[..., :1])
         r = xp.concat([r, *[none] * short], axis=-1)
     r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    r = _stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
+    r = stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
     return [r[..., i, :] for i in range(_GROUP)]
 
 
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """The marginals p of every row."""
-    p = xp.clip(tilt.pi + _drift(xp, tilt, circle), 0, 1)
+    p = xp.clip(tilt.pi + drift_of(xp, tilt, circle), 0, 1)
     return xp.where(tilt.inner[..., None], p, tilt.special)
 
 
-def _over_points(
+def over_points(
     xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
 ) -> Any:
     """The sums over the points of terms of arrays of entries and numbers of a point."""
@@ -207,7 +204,7 @@ def _over_points(
     return tuple([xp.sum(v, axis=-2) for v in terms])
 
 
-def _over_entries(
+def over_entries(
     xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
 ) -> Any:
     """The sums over the entries of the same kind of terms, for each point."""
@@ -223,7 +220,7 @@ def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
     return term(*entries, *(v[..., None] for v in numbers))
 
 
-def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
+def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
 
     The divisor d = 1 - c v is computed as far u^2 + half, which does not cancel.
@@ -234,7 +231,7 @@ def _drift(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
     a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
     at = a, b, circle.far, circle.half
-    return tilt.v * _over_points(xp, term, [tilt.skew], at)[0]
+    return tilt.v * over_points(xp, term, [tilt.skew], at)[0]
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
@@ -242,98 +239,6 @@ def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
     tilt = tilted(xp, x, whole, part, tau)
     circle = circled(xp, tilt)
     return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
-
-
-def on_numpy(
-    x: Any, whole: Any, part: Any, tau: Any
-) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The fields of `Found`, and the blocks that `pull_on_numpy` needs.
-
-    All rows have one temperature.  The result is None if a row is out of range.
-    """
-    batch, n = x.shape[:-1], x.shape[-1]
-    flat = np.ascontiguousarray(x).reshape(-1, n)
-    k = np.broadcast_to(whole, batch).reshape(-1)
-    finite = np.count_nonzero(flat > -np.inf, axis=-1)
-    tiny = np.finfo(x.dtype).tiny
-    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
-    if not (fits and bool(((k >= 0) & (k <= finite)).all())):
-        return None
-    rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
-    p, (a, t, chance) = settled(rows), np.zeros((3, len(flat)), x.dtype)
-    parts = list(blocks(rows, float(tau)))
-    for at, block in parts:
-        p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
-        chance[at] = np.log(block.chance)
-    return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
-
-
-def pull_on_numpy(
-    parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
-) -> tuple[Any, Any]:
-    """`pull` of g, from the blocks of `on_numpy`."""
-    gx = np.zeros(x.shape, x.dtype)
-    rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
-    for at, block in parts:
-        rows[at] = divide(block.product(given[at].T).T, float(tau))
-    with np.errstate(all="ignore"):
-        u = (x - a[..., None]) / tau - t[..., None]
-        moved = np.where(gx != 0, u * gx, 0)
-    return gx, np.asarray(-moved.sum(axis=-1))
-
-
-def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
-    """The tangent of x / tau, up to a constant for each row, which does not change p.
-
-    A row out of range becomes NaN by a product with NaN, so that the transpose of this
-    function, the gradient, is NaN there too.
-    """
-    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
-    one = xp.ones_like(tilt.u)
-    off = xp.where(tilt.fits[..., None], 0 * one, math.nan)
-    return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
-
-
-def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
-    """The gradients by x, and by tau for each row, of g times p."""
-    wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
-    gx = product(xp, tilt, circle, g) / wide
-    return gx, -xp.sum(tilt.u * gx, axis=-1)
-
-
-def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
-    """The Jacobian of p by x / tau times g; NaN in a row out of range."""
-    v, u = tilt.v, _stored(xp, tilt.skew)
-    total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
-    g = xp.where(tilt.on, g, 0)
-    g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
-    chord, sine, far, half, real, imaginary, _ = circle
-
-    def h_and_i(u: Any, vg: Any, far: Any, half: Any) -> Any:
-        weight = vg / (far * u * u + half)
-        return weight * u, weight
-
-    h, i = _over_entries(xp, h_and_i, [u, v * g], (far, half))
-    h, i = 0.5 * chord * h, sine * i
-    h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
-    h, i = real * h - imaginary * i, real * i + imaginary * h
-
-    # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
-    def terms(
-        u: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
-    ) -> Any:
-        d = far * u * u + half
-        return (h * u - i) / d, (a - (b + c * u) / d) / d
-
-    of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
-    at = [_stored(xp, w) for w in (0.5 * chord * h, sine * i, *of_squares)]
-    image, square = _over_points(xp, terms, [u], (*at, far, half))
-    out = v * (image - v * g * square)
-    drift = _drift(xp, tilt, circle)
-    p = xp.clip(tilt.pi + drift, 0, 1)
-    out = out + (p * (1 - p) + drift * drift) * g
-    known = xp.where(tilt.fits, xp.ones_like(total), math.nan)[..., None]
-    return xp.where(tilt.on, out, 0) * known
 
 
 def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:

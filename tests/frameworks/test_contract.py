@@ -9,9 +9,16 @@ import torch
 import softtopk as stk
 from softtopk._adapters import jax_adapter, torch_adapter
 from softtopk._contract import OPTIONAL, Adapter
-from softtopk._operators import hard_body, losses_body, simplex_body, sorting_body
+from softtopk._operators import (
+    balance_body,
+    hard_body,
+    losses_body,
+    selection_body,
+    simplex_body,
+    sorting_body,
+    subset_body,
+)
 from softtopk._rows import namespace
-from softtopk._search import balance_search
 
 DECLARED = {
     name
@@ -80,7 +87,15 @@ CALLS = {
     "top_k_loss": ((TARGET,), {}),
     "stop_gradient_loss": ((TARGET,), {}),
 }
-PARTS = (hard_body, simplex_body, sorting_body, balance_search, losses_body)
+PARTS = (
+    selection_body,
+    hard_body,
+    subset_body,
+    simplex_body,
+    sorting_body,
+    balance_body,
+    losses_body,
+)
 
 
 def test_the_calls_are_complete():
@@ -90,12 +105,11 @@ def test_the_calls_are_complete():
 
 @pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
 def test_the_declared_members_are_enough_for_costs(toy, name):
+    part = next(part for part in PARTS if name in part.__all__)
     cost = np.array([1.0, 2.0, 4.0, 0.5, 1.0, 3.0])
     for per in ("entry", "cost"):
         given = {"cost": cost, "per": per}
-        found = getattr(hard_body, name)(
-            toy, torch.tensor(X), 2.5, **given, check=False
-        )
+        found = getattr(part, name)(toy, torch.tensor(X), 2.5, **given, check=False)
         np.testing.assert_allclose(
             found.numpy(), getattr(stk, name)(X, 2.5, **given), 1e-12, 1e-12
         )

@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 import softtopk.torch as stk
 from softtopk import curves
 from softtopk._rules import selection_rule
+from softtopk._search import numpy_for_tensors
 from softtopk._search.numpy_sums import scheme_of
 
 
@@ -128,17 +129,21 @@ def curve_of(name):
 @pytest.fixture
 def quick(monkeypatch):
     """How often a search and a derivative are NumPy's."""
-    counts = {"on_numpy": 0, "pull_on_numpy": 0}
+    places = {
+        "solved_by_numpy": numpy_for_tensors,
+        "pull_on_numpy": selection_rule,
+    }
+    counts = dict.fromkeys(places, 0)
 
     def counted(name):
-        inner = getattr(selection_rule, name)
+        inner = getattr(places[name], name)
 
         def outer(*args):
             out = inner(*args)
             counts[name] += out is not None
             return out
 
-        monkeypatch.setattr(selection_rule, name, outer)
+        monkeypatch.setattr(places[name], name, outer)
 
     for name in counts:
         counted(name)
@@ -180,15 +185,15 @@ def test_eager_values_and_gradients_are_numpys_and_those_of_the_sums(
         own, by = f(), [v for v in given if isinstance(v, torch.Tensor)]
         g = torch.cos(torch.arange(own.numel(), dtype=own.dtype)).reshape(own.shape)
         first = torch.autograd.grad(own, by, g)
-        assert quick == {"on_numpy": 1, "pull_on_numpy": pulls}
+        assert quick == {"solved_by_numpy": 1, "pull_on_numpy": pulls}
         again = torch.autograd.grad(f(), by, g, create_graph=True)
-        assert quick == {"on_numpy": 2, "pull_on_numpy": pulls}
+        assert quick == {"solved_by_numpy": 2, "pull_on_numpy": pulls}
         sums = f(False)
         close(own, sums)
         close(first, again)
         close(first, torch.autograd.grad(sums, by, g))
-        assert quick == {"on_numpy": 2, "pull_on_numpy": pulls}
-        quick.update(on_numpy=0, pull_on_numpy=0)
+        assert quick == {"solved_by_numpy": 2, "pull_on_numpy": pulls}
+        quick.update(solved_by_numpy=0, pull_on_numpy=0)
 
 
 def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
@@ -198,7 +203,7 @@ def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
     ):
         stk.soft_topk(x, 1, "clip").square().sum().backward()
         assert x.grad.dtype == x.dtype and x.grad.abs().max() > 0.01
-    assert quick == {"on_numpy": 2, "pull_on_numpy": 2}
+    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 2}
 
 
 SEARCHING = {
@@ -216,7 +221,7 @@ SEARCHING = {
 def test_every_eager_operator_that_searches_does_so_by_numpys_solver(name, quick):
     x, y = scores(3, 8).requires_grad_(), torch.tensor([1, 0, 7])
     SEARCHING[name](x, y).sum().backward()
-    assert quick["on_numpy"] == 1
+    assert quick["solved_by_numpy"] == 1
 
 
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0])
@@ -226,9 +231,9 @@ def test_a_tensor_as_temperature_keeps_entmax_on_numpys_solver(
     alpha, learned, special, monkeypatch
 ):
     """Also where the temperature has a derivative, which is that of the division."""
-    calls, inner = [], selection_rule.simplex_on_numpy
+    calls, inner = [], numpy_for_tensors.simplex_by_numpy
     monkeypatch.setattr(
-        selection_rule, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+        numpy_for_tensors, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v = scores(3, 8), scores(3, 8, seed=1)
     if special:
@@ -276,9 +281,9 @@ def test_a_temperature_out_of_range_is_named(value, learned, call):
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 1.75, 2.0])
 def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
     """Eager and looked at it is NumPy's, with a derivative that knows p alone."""
-    calls, inner = [], selection_rule.simplex_on_numpy
+    calls, inner = [], numpy_for_tensors.simplex_by_numpy
     monkeypatch.setattr(
-        selection_rule, "simplex_on_numpy", lambda *a: calls.append(1) or inner(*a)
+        numpy_for_tensors, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v, w = (scores(*shape, seed=i) for i in range(3))
     x.view(-1)[[1, 2]] = -torch.inf
@@ -335,7 +340,7 @@ def test_slopes_that_underflow_are_left_to_their_logarithms(quick):
     x = torch.tensor([[2000.0, 0.0, -3000.0], [1.0, 0.0, 0.5]], requires_grad=True)
     k = torch.ones(2, requires_grad=True)
     stk.soft_topk(x, k, "laplace").sum().backward()
-    assert quick == {"on_numpy": 1, "pull_on_numpy": 0}
+    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 0}
     assert torch.allclose(k.grad, torch.ones(2), rtol=0, atol=1e-6)
 
 
@@ -349,19 +354,19 @@ def test_a_gradient_that_is_mapped_or_pushed_forward_is_not_numpys(quick):
         return torch.autograd.grad(p, x, g, retain_graph=True)[0]
 
     rows = torch.stack([vjp(g) for g in G])
-    assert quick == {"on_numpy": 1, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 4}
     close = functools.partial(torch.testing.assert_close, rtol=0, atol=1e-15)
     close(torch.func.vmap(vjp)(G), rows)
     close(
         torch.autograd.grad(p, x, G, retain_graph=True, is_grads_batched=True)[0], rows
     )
-    assert quick == {"on_numpy": 1, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 4}
     with forward_ad.dual_level():
         moving = forward_ad.make_dual(x, G[0])
         loss = (stk.soft_topk(moving, 2) * v).sum()
         pushed = forward_ad.unpack_dual(torch.autograd.grad(loss, moving)[0]).tangent
     close(pushed, hessian @ G[0])
-    assert quick == {"on_numpy": 2, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 4}
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -374,13 +379,13 @@ def test_what_is_compiled_is_not_numpys(quick):
     x = scores(3, 7).requires_grad_()
     close = functools.partial(torch.testing.assert_close, rtol=0, atol=4e-16)
     whole = torch.compile(f, fullgraph=True, backend="eager")(x)
-    assert quick == {"on_numpy": 0, "pull_on_numpy": 0}
+    assert quick == {"solved_by_numpy": 0, "pull_on_numpy": 0}
     close(whole, f(x))
     (gradient,) = torch.autograd.grad(f(x).square().sum(), x)
-    assert quick == {"on_numpy": 2, "pull_on_numpy": 1}
+    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 1}
     with compiled_autograd._enable(torch.compile(backend="eager")):
         f(x).square().sum().backward()
-    assert quick == {"on_numpy": 3, "pull_on_numpy": 1}
+    assert quick == {"solved_by_numpy": 3, "pull_on_numpy": 1}
     close(x.grad, gradient)
 
 

@@ -194,8 +194,8 @@ def test_cold_shares_are_dantzigs(curve, per):
 @PER
 def test_derivatives_match_the_reference(curve, per):
     eps = np.finfo(float).eps
-    exact_sums = oracle_costs.solve(X, C, 3.3, *reference(curve), 0.8, per)
-    by_x, by_c, (by_k, dt), _ = exact_sums.derivatives()
+    exact = oracle_costs.solve(X, C, 3.3, *reference(curve), 0.8, per)
+    by_x, by_c, (by_k, dt), _ = exact.derivatives()
     given = {"temperature": 0.8, "cost": C, "per": per}
     lin = stk.linearize(stk.soft_topk, X, 3.3, curve, **given)
     J = np.array([[float(v) for v in row] for row, _ in by_x]).T

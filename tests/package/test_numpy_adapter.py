@@ -5,9 +5,10 @@ import pytest
 
 import softtopk as stk
 from softtopk import losses
-from softtopk._adapters.numpy_adapter import Call, NumPy
+from softtopk._adapters.numpy_adapter import Call
+from softtopk._adapters.numpy_functions import NumPy
 from softtopk._contract import Adapter
-from softtopk._operators import hard_body, simplex_body, sorting_body
+from softtopk._operators import hard_body, selection_body, simplex_body, sorting_body
 from softtopk._operators import losses_body as shared
 
 X = np.random.default_rng(0).normal(size=(3, 5))
@@ -23,7 +24,7 @@ def test_its_members_are_those_of_the_contract():
 @pytest.mark.parametrize(
     ("operator", "expected", "given"),
     [
-        (hard_body.soft_topk, stk.soft_topk, (2.5,)),
+        (selection_body.soft_topk, stk.soft_topk, (2.5,)),
         (hard_body.top_k, stk.top_k, (2,)),
         (hard_body.top_k, stk.top_k, ([1, 2, 3],)),
         (hard_body.top_k_sum, stk.top_k_sum, (2,)),

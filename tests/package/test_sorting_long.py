@@ -15,7 +15,7 @@ import pytest
 from mpmath import mp, mpf
 
 from softtopk import linearize, soft_permutation, soft_rank, soft_sort
-from softtopk._adapters.numpy_adapter import NumPy
+from softtopk._adapters.numpy_functions import NumPy
 from softtopk._operators import sorting_body as shared
 from softtopk._rules.sorting_rule import Order
 from softtopk._search.all_thresholds import is_exponential

@@ -1,0 +1,66 @@
+"""Autograd functions of a budget with costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd import Function
+
+from .._rules import costs_rule
+from .._search import costs_search
+from .torch_autograd import as_rows_of, batched, followed
+
+
+class Spend(Function):
+    """From scores, a budget, costs and tau to p, a and t; a is a constant."""
+
+    @staticmethod
+    def forward(
+        call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+    ) -> tuple[Any, Any, Any]:
+        return costs_search.solved(call, x, whole, part, c, tau)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.call, x, _, _, c, tau = inputs
+        _, a, t = output
+        ctx.mark_non_differentiable(a)
+        ctx.save_for_backward(x, c, a, t, tau)
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        gx, gk, gc, gtau = costs_rule.pull(ctx.call, ctx.saved_tensors, gp, gt)
+        return None, gx, None, gk, gc, gtau
+
+    @staticmethod
+    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+        x, whole, part, c, tau = batched(info, places[1:], given)
+        whole, part, tau = as_rows_of(x[..., 0], [whole, part, tau])
+        kind = Spend if torch.compiler.is_compiling() else EagerSpend
+        return kind.apply(call, x, whole, part, c, tau), (0, 0, 0)
+
+
+class EagerSpend(Spend):
+    """`Spend` with forward mode, and no zeros for outputs without a gradient."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        Spend.setup_context(ctx, inputs, output)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_forward(inputs[1], inputs[4], *output[1:], inputs[5])
+
+    @staticmethod
+    def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
+        none, gx, *rest = Spend.backward(ctx, gp, _, gt)
+        return none, followed(gx, ctx.saved_tensors[0]), *rest
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
+        at = ctx.saved_tensors
+        moves = zip(
+            (at[0], at[3], at[1], at[4]), (tangents[1], *tangents[3:]), strict=True
+        )
+        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        dp, dt = costs_rule.push(ctx.call, at, *given)
+        return dp, None, dt

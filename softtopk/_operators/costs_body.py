@@ -1,0 +1,154 @@
+"""A budget with costs: its arguments, and Dantzig's solution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._contract import Adapter
+from .._rows.adapter_rows import (
+    Rows,
+    as_rows,
+    check_temperatures,
+    fit,
+    flat,
+    in_range,
+    real_array,
+)
+from .._rows.namespace import namespace
+from .._rows.numpy_rows import check_costs, real_numbers
+from .._search import costs_search, exact_sums
+from .._search.costs_search import fits_budget
+
+
+def checked(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    cost: Any,
+    look: bool | None,
+    empty: str = "raise",
+) -> tuple[Any, Any]:
+    """The arguments as rows, and the costs as ``(..., n)``.
+
+    The cost of an entry that takes no part is 1.  The budget is the sum of `whole` and
+    `part`, which are both floats.
+    """
+    if hasattr(xp, "priced"):
+        given = temperature, axis, where
+        found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
+        return found
+    given = temperature, axis, where
+    rows = as_rows(xp, x, k, *given, parts=split, empty=empty, check=look)
+    x, given = rows.x, cost
+    if xp.is_array(given):
+        given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
+    else:
+        given = xp.numbers(real_numbers(given, "cost"), x)
+    c = flat(xp, fit(xp, given, rows.shape(), "cost"), rows.axes)
+    c = xp.where(x > -math.inf, c, 1)
+    if rows.empty is not None:
+        c = xp.where(rows.empty[..., None], 1, c)
+    if xp.looks(x, look):
+        verify(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
+    return rows, c
+
+
+def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
+    """The budget as a sum of two floats in the type of x; the first is a constant.
+
+    A budget given in float64 is not a float32.  If most of it is spent on entries of
+    share 1, the rounding error would be visible in what is left, so both parts are
+    kept.
+    """
+    k = xp.traced(k, x) if hasattr(xp, "traced") else k
+    if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
+        if type(k) is int and abs(k) > 2**1000:  # float() would overflow
+            k = math.inf if k > 0 else -math.inf
+        whole = k = float(k)
+        if x.dtype.itemsize < 8 and abs(k) < 2.0**100:
+            whole = exact_sums.halves(k, 29)[0]
+        part = k - whole if abs(k) < math.inf else 0.0
+        return xp.numbers(whole, x), xp.numbers(part, x)
+    if not xp.is_array(k):
+        k = real_numbers(k, "k")
+        whole, part = _two_floats(np, k, k, x)
+        return xp.numbers(whole, x), xp.numbers(part, x)
+    k = real_array(xp, k, x, "k")
+    if not xp.is_floating(k):
+        whole = xp.astype(k, x.dtype)
+        return whole, xp.astype(k - xp.integers(whole, x), x.dtype)
+    return tuple(xp.astype(v, x.dtype) for v in _two_floats(xp, k, xp.detach(k), x))
+
+
+def _two_floats(xp: Any, k: Any, fixed: Any, x: Any) -> tuple[Any, Any]:
+    """k as a constant in the type of x, and the remainder."""
+    whole = fixed
+    if x.dtype.itemsize < k.dtype.itemsize == 8:
+        near = abs(fixed) < 2.0**100
+        whole = xp.where(
+            near, exact_sums.halves(xp.where(near, fixed, 0), 29)[0], fixed
+        )
+    finite = abs(fixed) < math.inf
+    return whole, xp.where(finite, k - xp.where(finite, whole, 0), 0)
+
+
+def verify(xp: Adapter, rows: Rows, c: Any) -> None:
+    """Raise the errors of the operators on NumPy for values out of range."""
+    x, tau = rows.x, xp.detach(rows.tau)
+    whole, part = xp.detach(rows.whole), xp.detach(rows.part)
+    if 0 in x.shape:
+        return
+    fits = bool((x < math.inf).all()) and bool(in_range(tau).all())
+    if fits and bool(fits_budget(namespace(x), x > -math.inf, whole, part, c)[0].all()):
+        return
+    k = xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
+    check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
+    n, eps = x.shape[-1], float(xp.finfo(x.dtype).eps)
+    at = xp.to_numpy(x).reshape(-1, n), xp.to_numpy(c).reshape(-1, n)
+    check_costs(*at, np.ravel(k), eps, rows.name)
+
+
+def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
+    """Dantzig's solution: shares of 1 in the order of x / c until the budget is spent.
+
+    The costs are summed exactly in that order, so that rounding cannot change the entry
+    at which the budget ends.  Densities x / c that round to the same float are tied.
+    The scores determine only the order, so the shares have derivatives by the budget
+    and the costs but none by the scores.
+    """
+    x, n, (whole, part) = xp.detach(rows.x), rows.x.shape[-1], (rows.whole, rows.part)
+    on = x > -math.inf
+    fits, c, _ = fits_budget(xp, on, whole, part, c)
+    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
+    density = x
+    if per == "entry":
+        density = xp.where(on, x / xp.where(on, xp.detach(c), 1), -math.inf)
+    parts = exact_sums.summable(c)
+
+    order = xp.leading(density, n)
+    sums = [xp.accumulate(xp.take(v, order)) for v in parts]
+    rest = costs_search.left(whole[..., None], part[..., None], sums)
+    place = xp.clip(xp.sum(rest > 0, axis=-1), None, n - 1)
+    pivot = xp.ordered(density, place + 1)[..., None]
+    above, tied = density > pivot, (density == pivot) & on
+    taken = [xp.sum(xp.where(above, v, 0), axis=-1) for v in parts]
+    if share_ties:
+        cost = xp.sum(xp.where(tied, c, 0), axis=-1)
+        share = costs_search.left(whole, part, taken) / xp.where(cost > 0, cost, 1)
+        share = share[..., None]
+    else:
+        own = [xp.where(tied, v, 0) for v in parts]
+        sums = [
+            v[..., None] + xp.accumulate(w) - w for v, w in zip(taken, own, strict=True)
+        ]
+        share = costs_search.left(whole[..., None], part[..., None], sums)
+        share = share / xp.where(on, c, 1)
+    share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))
+    weight = xp.where(above, 1, xp.where(tied, share, 0))
+    return xp.where(fits[..., None], weight, math.nan)

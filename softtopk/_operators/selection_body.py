@@ -1,0 +1,179 @@
+"""The smooth selection and its threshold, over an adapter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._contract import Adapter
+from .._rows.adapter_rows import as_rows, checked, scores
+from .._rows.numpy_rows import check_per
+from .._search import costs_search
+from ..curves import Curve, resolve
+from . import costs_body
+
+__all__ = ["soft_topk", "threshold"]
+
+
+def soft_topk(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    cost: Any = None,
+    per: str = "entry",
+    empty: str = "raise",
+    check: bool | None = None,
+) -> Any:
+    r"""Smooth top-k selection: shares in [0, 1] that sum to k.
+
+    Parameters
+    ----------
+    x : array
+        Scores, finite or -inf.  Those of 16 bits are calculated with in float32, and
+        the result is rounded once.
+    k : number or array
+        Budget, real, one for all or one a row: it broadcasts against `x` without
+        `axis`, so that for scores of shape (B, n) it has the shape (B,), not (B, 1).
+        It has a derivative.
+    curve : str or Curve
+        A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
+        `softtopk.curves`, or one of your own whose `value` and `slope` are written with
+        the functions of this library.
+    temperature : number or array
+        Above 0; one for all or one a row.  It has a derivative.
+    axis : int, tuple of int, or None
+        The axis or axes along which the shares sum to k; None for all.
+    where : array of bool, optional
+        Entries that take part; the others get share 0.
+    cost : array, optional
+        What each entry costs, finite and above 0: it broadcasts to the shape of `x`.
+        Then the shares spend the budget, :math:`\sum_ic_ip_i=k` for any k from 0 to the
+        sum of the costs.  It has a derivative.
+    per : "entry" or "cost"
+        What a score is the worth of, where there are costs.  By "entry" it is that of
+        an entry, :math:`p_i=f((x_i-\lambda c_i)/\tau)`; by "cost" that of a unit of
+        cost, :math:`p_i=f((x_i-\lambda)/\tau)`, and a larger score gets a larger share
+        whatever its cost.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part, because `where` leaves all of
+        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
+        is out of range (see `check`).  By "zeros" its shares and their derivatives are
+        0 whatever its budget is, also where nobody looks at the values.
+    check : bool, optional
+        Whether to look at the values and raise for those out of range.  By default on
+        the CPU, where that costs little, and outside of transformations.  A row out of
+        range that nobody looked at is NaN.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, or of its broadcast against `k`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    A search of four or five passes over `x` for scores from most laws, each a few sums
+    a row: with `x` divided among devices, those sums are all that travels.  With costs
+    about ten passes, a hundred where costs range over twelve orders of magnitude.
+    """
+    given = (x, k, curve, temperature, axis, where, check, cost, per)
+    rows, (p, _, _) = _selected(xp, *given, shares=True, empty=empty)
+    return rows.expand(xp, p)
+
+
+def threshold(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    cost: Any = None,
+    per: str = "entry",
+    check: bool | None = None,
+) -> Any:
+    """The threshold of `soft_topk`, in the units of the scores.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where, cost, per, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        One number a row; +inf where k = 0, -inf where k takes all finite entries: its
+        derivatives are 0 there.  With costs it is the price of a unit of cost.
+
+    Notes
+    -----
+    Where all shares are 0 or 1 the threshold is the middle of an interval, and has the
+    derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
+    derivative by `k` is 0.
+    """
+    given = (x, k, curve, temperature, axis, where)
+    rows, (_, a, t) = _selected(xp, *given, check, cost, per)
+    inner = xp.isfinite(t)
+    finite = a + rows.tau * xp.where(inner, t, 0)
+    return rows.reduce(xp, xp.where(inner, finite, t))
+
+
+def _selected(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    curve: Any,
+    temperature: Any,
+    axis: Any,
+    where: Any,
+    check: bool | None,
+    cost: Any,
+    per: str,
+    shares: bool = False,
+    empty: str = "raise",
+) -> tuple[Any, tuple[Any, Any, Any]]:
+    """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
+    curve = resolve(curve)
+    check_per(per)
+    if cost is not None:
+        given = (temperature, axis, where, cost)
+        rows, c = costs_body.checked(xp, x, k, *given, check, empty)
+        call = costs_search.Call(curve, per)
+        return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
+    if hasattr(xp, "rows"):
+        rows = checked(xp, x, k, temperature, axis, where, check, empty=empty)
+    else:
+        x = scores(xp, x, "x")
+        how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
+        rows = as_rows(
+            xp, x, k, temperature, axis, where, **how, empty=empty, check=check
+        )
+    found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
+    return rows, found
+
+
+def of_checked(
+    xp: Adapter,
+    curve: Curve,
+    at: tuple[Any, Any, Any, Any],
+    check: bool | None,
+    shares: bool = False,
+) -> Any:
+    """`select` at the x, whole, part and tau of rows from `checked`.
+
+    Their values need no second check.  But if NumPy's solver takes them, `check` is
+    passed on: with False, `select` would run the library's own search, which takes
+    several times as long for a short row.
+    """
+    quick = hasattr(xp, "is_quick") and xp.is_quick(at[0], curve, check)
+    return xp.select(curve, *at, check if quick else False, shares)

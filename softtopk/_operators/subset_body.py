@@ -1,0 +1,131 @@
+"""Random subsets (GradTopK), over an adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._contract import Adapter
+from .._rows.adapter_rows import Rows, checked
+from .._search import subset_law
+
+__all__ = ["grad_topk", "log_partition", "pair_marginals"]
+
+
+def grad_topk(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    empty: str = "raise",
+    check: bool | None = None,
+) -> Any:
+    """Marginals of the k-subset distribution, the gradient of `log_partition`.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, empty, check
+        As in `soft_topk`.
+    k : whole number or array of them
+        The size of the subset; it has no derivative.
+
+    Returns
+    -------
+    array
+        p, of the shape and type of `x`, between 0 and 1, with sum k.
+
+    Notes
+    -----
+    Every entry meets up to 27 points of a circle (13 in float32).  The gradient meets
+    them again instead of keeping what the forward pass computed.  PyTorch hands scores
+    on the CPU to NumPy, which takes a block of rows at a time; elsewhere, and for
+    derivatives of second order, an array with a number for each entry and point may
+    take up to so many times the memory of `x`, unless a compiler avoids it.
+    """
+    given = temperature, axis, where, check
+    rows = checked(xp, x, k, *given, whole=True, empty=empty)
+    return rows.expand(xp, _drawn(xp, rows).p)
+
+
+def log_partition(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    r"""The smoothed sum of the k largest scores, :math:`\tau\log Z_k(x/\tau)`.
+
+    Parameters
+    ----------
+    x, k, temperature, axis, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array
+        One number a row.
+    """
+    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
+    return rows.reduce(xp, subset_sum(xp, rows)[0])
+
+
+def pair_marginals(
+    xp: Adapter,
+    x: Any,
+    k: Any,
+    *,
+    temperature: Any = 1.0,
+    axis: Any = -1,
+    where: Any = None,
+    check: bool | None = None,
+) -> Any:
+    """Probabilities that the random k-subset contains both i and j.
+
+    Parameters
+    ----------
+    x, k, temperature, axis, where, check
+        As in `grad_topk`.
+
+    Returns
+    -------
+    array, (..., n, n)
+        With the marginals on the diagonal; the batch comes first.
+    """
+    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
+    law, given = _drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
+    found = xp.program(subset_law.pairs, *given, law.a, law.t)
+    return xp.astype(rows.spoil(xp, found), rows.dtype)
+
+
+def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
+    """`log_partition` of rows, its derivative by the scores, and that by tau."""
+    if hasattr(xp, "partition"):
+        value, p = xp.partition(rows)
+        return value, p, lambda: None
+    law = _drawn(xp, rows)
+    at = rows.x, rows.whole, rows.part, rows.tau
+    *found, u = xp.program(subset_law.partition, *at, law)
+    value, fixed = map(xp.detach, found)
+
+    def entropy() -> Any:
+        """The derivative by tau; the derivative of that by p is -u."""
+        return xp.attach(fixed, {"x": (law.p, lambda: -u)})
+
+    by = {"x": (rows.x, lambda: law.p), "tau": (rows.tau, entropy)}
+    return xp.attach(value, by), law.p, entropy
+
+
+def _drawn(xp: Adapter, rows: Rows) -> subset_law.Found:
+    """The law of the random subsets of the rows."""
+    at = rows.x, rows.whole, rows.part, rows.tau
+    if hasattr(xp, "subset"):
+        return subset_law.Found(*xp.subset(*at))
+    found: subset_law.Found = xp.program(subset_law.found, *at)
+    return found

@@ -1,0 +1,90 @@
+"""Products with the derivatives of the marginals of random subsets.
+
+The formula, and why it reads the scores twice, is in `softtopk._search.subset_law`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._contract import Adapter
+from .._rows.numpy_rows import divide
+from .._search.subset_law import (
+    Circle,
+    Tilt,
+    drift_of,
+    over_entries,
+    over_points,
+    stored,
+)
+
+
+def pull_on_numpy(
+    parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
+) -> tuple[Any, Any]:
+    """`pull` of g, from the blocks of `marginals_by_numpy`."""
+    gx = np.zeros(x.shape, x.dtype)
+    rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
+    for at, block in parts:
+        rows[at] = divide(block.product(given[at].T).T, float(tau))
+    with np.errstate(all="ignore"):
+        u = (x - a[..., None]) / tau - t[..., None]
+        moved = np.where(gx != 0, u * gx, 0)
+    return gx, np.asarray(-moved.sum(axis=-1))
+
+
+def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
+    """The tangent of x / tau, up to a constant for each row, which does not change p.
+
+    A row out of range becomes NaN by a product with NaN, so that the transpose of this
+    function, the gradient, is NaN there too.
+    """
+    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
+    one = xp.ones_like(tilt.u)
+    off = xp.where(tilt.fits[..., None], 0 * one, math.nan)
+    return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
+
+
+def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
+    """The gradients by x, and by tau for each row, of g times p."""
+    wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
+    gx = product(xp, tilt, circle, g) / wide
+    return gx, -xp.sum(tilt.u * gx, axis=-1)
+
+
+def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
+    """The Jacobian of p by x / tau times g; NaN in a row out of range."""
+    v, u = tilt.v, stored(xp, tilt.skew)
+    total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
+    g = xp.where(tilt.on, g, 0)
+    g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
+    chord, sine, far, half, real, imaginary, _ = circle
+
+    def h_and_i(u: Any, vg: Any, far: Any, half: Any) -> Any:
+        weight = vg / (far * u * u + half)
+        return weight * u, weight
+
+    h, i = over_entries(xp, h_and_i, [u, v * g], (far, half))
+    h, i = 0.5 * chord * h, sine * i
+    h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
+    h, i = real * h - imaginary * i, real * i + imaginary * h
+
+    # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
+    def terms(
+        u: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
+    ) -> Any:
+        d = far * u * u + half
+        return (h * u - i) / d, (a - (b + c * u) / d) / d
+
+    of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
+    at = [stored(xp, w) for w in (0.5 * chord * h, sine * i, *of_squares)]
+    image, square = over_points(xp, terms, [u], (*at, far, half))
+    out = v * (image - v * g * square)
+    drift = drift_of(xp, tilt, circle)
+    p = xp.clip(tilt.pi + drift, 0, 1)
+    out = out + (p * (1 - p) + drift * drift) * g
+    known = xp.where(tilt.fits, xp.ones_like(total), math.nan)[..., None]
+    return xp.where(tilt.on, out, 0) * known

@@ -1,0 +1,99 @@
+"""NumPy's searches for another library's rows on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._rows.adapter_rows import check_temperatures
+from .._rows.numpy_rows import Rows, check_budget, check_finite, count_finite
+from ..curves import CLIP, Curve, Entmax
+from .balance_search import Call
+from .numpy_balance import on_matrix
+from .numpy_entmax import entmax_row, entmax_shares
+from .numpy_search import solve
+from .numpy_subset import blocks, settled
+
+_SHORT, _FEW = 512, 1 << 13
+"""Entmax sorts rows up to the first length if all rows together have few entries."""
+
+
+def solved_by_numpy(
+    curve: Curve, x: Any, whole: Any, part: Any, tau: float
+) -> tuple[tuple[Any, Any, Any], bool]:
+    """`special_rows.solved` by the solver for NumPy, and whether the rows are plain.
+
+    The budget is one number, or one for each row.  Arguments out of range raise the
+    errors of the core.
+    """
+    batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+    n, k = count_finite(flat, "x"), np.empty(batch)
+    k[...] = whole + part
+    k = k.reshape(-1)
+    check_budget(k, n, "x")
+    tiny = float(np.finfo(x.dtype).tiny)
+    if not tiny <= tau <= 1 / tiny:
+        check_temperatures(np.asarray(tau), x.dtype, tiny)
+    rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
+    with np.errstate(all="ignore"):
+        found = solve(curve, rows, tau)
+    plain = np.count_nonzero(n == x.shape[-1]) == n.size
+    plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
+    a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
+    return (found.p.reshape(x.shape), a, t), plain
+
+
+def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
+    """The shares of entmax by the solver for NumPy."""
+    b, n = curve.b, x.shape[-1]
+    if n <= _SHORT and b in (0.5, 1):
+        if x.size > _FEW:
+            return solved_by_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
+        if x.size == n and b == 0.5:
+            p = entmax_row(x.reshape(-1), tau)
+            if p is not None:
+                return p.reshape(x.shape)
+    flat = np.ascontiguousarray(x).reshape(-1, n)
+    finite = count_finite(flat, "x")
+    check_finite(finite, "x")
+    return entmax_shares(flat, b, tau)[0].reshape(x.shape)
+
+
+def marginals_by_numpy(
+    x: Any, whole: Any, part: Any, tau: Any
+) -> tuple[tuple[Any, ...], list[Any]] | None:
+    """The fields of `subset_law.Found`, and the blocks that `pull_on_numpy` needs.
+
+    All rows have one temperature.  The result is None if a row is out of range.
+    """
+    batch, n = x.shape[:-1], x.shape[-1]
+    flat = np.ascontiguousarray(x).reshape(-1, n)
+    k = np.broadcast_to(whole, batch).reshape(-1)
+    finite = np.count_nonzero(flat > -np.inf, axis=-1)
+    tiny = np.finfo(x.dtype).tiny
+    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
+    if not (fits and bool(((k >= 0) & (k <= finite)).all())):
+        return None
+    rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
+    p, (a, t, chance) = settled(rows), np.zeros((3, len(flat)), x.dtype)
+    parts = list(blocks(rows, float(tau)))
+    for at, block in parts:
+        p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
+        chance[at] = np.log(block.chance)
+    return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
+
+
+def balanced_by_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
+    """u by the search on NumPy, which raises the errors and warnings."""
+    k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
+    c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
+    x = np.asarray(x, np.float64)
+    u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
+    for i in np.ndindex(x.shape[:-2]):
+        one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
+        with np.errstate(all="ignore"):
+            free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
+        free = np.where(np.isfinite(one.x), free, -np.inf)
+        u[i] = np.where(one.known > 0, np.inf, free)
+    return u

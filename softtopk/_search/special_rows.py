@@ -1,0 +1,69 @@
+"""Which rows have no threshold, and the search for the others."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._rows.adapter_rows import in_range
+from .._rows.namespace import is_nan, namespace
+from .._rows.numpy_rows import Budget
+from ..curves import Curve
+from . import root
+from .start import Moments, measured, narrowed
+
+
+def selected(
+    curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
+) -> tuple[Any, Any, Any]:
+    """Shares, anchors and offsets; `plain` where `verify` found no special row."""
+    n, row = measured(x)
+    return solved(curve, x, Budget(whole, part, n), tau, row, plain)
+
+
+def solved(
+    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, plain: bool = False
+) -> tuple[Any, Any, Any]:
+    """`selected` for rows with these moments.
+
+    The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
+    are NaN.  A score whose distance to the threshold overflows in temperatures has the
+    share 0 or 1.  Where it overflows in the units of the scores alone, at a temperature
+    near the end of the range, the row is NaN.
+    """
+    if plain:
+        a, t = root.solve(curve, x, k, tau, row)
+        return curve.value(root.distances(x, tau, a, t)), a, t
+    xp = namespace(x)
+    one, rest = k.without(0), k.rest()
+    warm = in_range(tau)
+    fits = (row.top < math.inf) & (row.mean == row.mean) & warm
+    fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
+    inner = fits & (one > 0) & (rest > 0)
+    safe = Budget(
+        xp.where(inner, k.whole, 0),
+        xp.where(inner, k.part, 0.5),
+        xp.where(inner, k.n, x.shape[-1]),
+    )
+    scale = xp.where(warm, tau, 1)
+
+    def split(middle: Any) -> Any:
+        return root.gap_of(x, x, middle)
+
+    row = narrowed(split, safe, scale, row, inner)
+    a, t = root.solve(curve, x, safe, scale, row, inner)
+    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
+    near = xp.maximum(row.top - a, a - row.least) < math.inf
+    t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
+    a = xp.where(inner, a, 0)
+    return shares(curve, x, a, t, tau), a, t
+
+
+def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
+    """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
+    xp, bad = namespace(x), is_nan(t)
+    free = xp.isfinite(t)
+    p = curve.value(root.distances(x, tau, a, xp.where(free, t, 0)))
+    all_or_none = xp.where(bad, t, xp.where(t < 0, xp.ones_like(t), 0))
+    p = xp.where(free[..., None], p, all_or_none[..., None])
+    return xp.where(x > -math.inf, p, xp.where(bad, t, 0)[..., None])
