@@ -49,6 +49,7 @@ NEEDED = ("symbolic", "figures")  # extras that the tests of the package import
 RUNNER = ("pytest", "pytest-xdist", "hypothesis", "scipy")
 # What a test needs of the checkout that no installed package has.
 OF_THE_CHECKOUT = (
+    "test_rooms.py",
     "test_wheel.py",
     "test_kernels_compiled.py",
     "test_page.py",

@@ -1,0 +1,84 @@
+"""The package is as its map, `softtopk/README.md`, says."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "softtopk"
+MAP = (PACKAGE / "README.md").read_text(encoding="utf8")
+FILES = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+
+# From the ground up.  What is not named is public, and stands above all.
+FLOORS = [
+    {"_contract.py"},
+    {"_rows"},
+    {"_curve_base.py", "_linearize.py"},
+    {"curves.py"},
+    {"_search", "_kernels"},
+    {"_rules"},
+    {"_adapters", "_operators"},
+    {"_torch_modules.py"},
+]
+
+
+def room(file):
+    return file.partition("/")[0]
+
+
+def floor(file):
+    return next((i for i, f in enumerate(FLOORS) if room(file) in f), len(FLOORS))
+
+
+def imported(file, text):
+    """The files that a file imports, but for those whose types alone it names."""
+    folder, types = Path(file).parent, []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            types += node.body
+        if isinstance(node, ast.ImportFrom) and node.level and node not in types:
+            base = folder if node.level == 1 else folder.parent
+            base = base.joinpath(*(node.module or "").split("."))
+            for name in [base, *(base / alias.name for alias in node.names)]:
+                found = f"{name.as_posix()}.py"
+                if found in FILES:
+                    yield found
+
+
+def upward(file, text):
+    """The imports of a file that go up, or into a room beside its own."""
+    return [
+        other
+        for other in imported(file, text)
+        if floor(other) < len(FLOORS)
+        and room(other) != room(file)
+        and floor(other) >= floor(file)
+    ]
+
+
+@pytest.mark.parametrize("file", sorted(FILES))
+def test_a_file_imports_what_is_below_it(file):
+    assert upward(file, FILES[file].read_text(encoding="utf8")) == []
+
+
+def test_an_import_that_goes_up_is_found():
+    text = "from .._adapters.numpy_adapter import Call\nfrom .start import follow"
+    assert upward("_search/root.py", text) == ["_adapters/numpy_adapter.py"]
+    assert upward("_operators/hard_body.py", text) == ["_adapters/numpy_adapter.py"]
+    assert upward("_adapters/jax_adapter.py", text) == []
+
+
+def test_no_two_files_have_one_name():
+    names = Counter(Path(file).name for file in FILES)
+    assert {name for name, count in names.items() if count > 1} == {"__init__.py"}
+
+
+def test_the_files_of_the_map_are_there():
+    for name in re.findall(r"`([\w/.]+\.py)`", MAP):
+        places = (PACKAGE, PACKAGE.parent)
+        there = any((place / name).exists() for place in places)
+        assert there or any(Path(file).name == name for file in FILES), name
+    for folder in {room(file) for file in FILES if "/" in file}:
+        assert f"{folder}/" in MAP
