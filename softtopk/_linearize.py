@@ -23,18 +23,10 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows.numpy_rows import Array, Rows, as_real, divide, row_dot
+from ._rows.numpy_rows import Array, Rows, as_real, divide, quiet, row_dot
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
-
-
-def quiet() -> np.errstate:
-    """The state in which an operator calculates: underflow and overflow are foreseen.
-
-    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.
-    """
-    return np.errstate(all="ignore")
 
 
 @dataclass(frozen=True)
@@ -83,9 +75,7 @@ class Linearization:
         It is called before anybody else has this object, and changes it: a changed copy
         of it would take longer than all the rest.
         """
-        object.__setattr__(self, "value", _own(self.value))
-        object.__setattr__(self, "dk", _own(self.dk))
-        object.__setattr__(self, "call", call)
+        vars(self).update(value=_own(self.value), dk=_own(self.dk), call=call)
         if self.by_cost is not None:
             self.by_cost.kept((*call[:3], True))
         return self
@@ -124,13 +114,12 @@ class Linearization:
         def product(t: Array) -> Array:
             # The tangent is centred at the entry with the largest weight, so that a
             # constant tangent cancels exactly.
-            with np.errstate(all="ignore"):
-                centre = np.take_along_axis(t, pivot, axis=-1)
-                t = np.subtract(t, centre, dtype=root.dtype)
-                t -= row_dot(shares, t)[:, None]
-                for _ in range(times):
-                    t *= root
-                return divide(t, tau).astype(rows.x.dtype, copy=False)
+            centre = np.take_along_axis(t, pivot, axis=-1)
+            t = np.subtract(t, centre, dtype=root.dtype)
+            t -= row_dot(shares, t)[:, None]
+            for _ in range(times):
+                t *= root
+            return divide(t, tau).astype(rows.x.dtype, copy=False)
 
         return cls(value, rows, product, product, dk=dk)
 

@@ -142,9 +142,8 @@ def balanced_topk(
         def product(t: Array) -> Array:
             changes = turn(t.reshape(-1, low, high).astype(np.float64, copy=False))
             out = np.empty(changes.shape)
-            with np.errstate(all="ignore"):
-                for i, fit in enumerate(fits):
-                    out[i] = fit.rest(fit.W * changes[i])[0] / call.tau
+            for i, fit in enumerate(fits):
+                out[i] = fit.rest(fit.W * changes[i])[0] / call.tau
             return turn(out).astype(rows.x.dtype).reshape(t.shape)
 
         return Linearization(value, rows, product, product)

@@ -30,12 +30,13 @@ from ._rows.numpy_rows import (
     check_per,
     check_ties,
     kth_largest,
+    quiet,
 )
 
 __all__ = ["top_k", "top_k_indices", "top_k_sum"]
 
 
-@np.errstate(all="ignore")
+@quiet()
 def top_k(
     x: ArrayLike,
     k: ArrayLike,
@@ -119,11 +120,13 @@ def top_k(
         x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True
     )
     above, tied, _ = _compared(rows)
-    left = rows.k - above.sum(axis=-1)
+    left = rows.k - np.add.reduce(above, axis=-1)
     if not share_ties:
         tied &= np.cumsum(tied, axis=-1) <= left[:, None]
         return rows.expand((above | tied).astype(rows.x.dtype))
-    share = (left / np.maximum(tied.sum(axis=-1), 1)).astype(rows.x.dtype)
+    share = (left / np.maximum(np.add.reduce(tied, axis=-1), 1)).astype(
+        rows.x.dtype, copy=False
+    )
     out = tied * share[:, None]
     out += above
     return rows.expand(out)
@@ -195,7 +198,7 @@ def top_k_indices(
     return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
-@np.errstate(all="ignore")
+@quiet()
 def top_k_sum(
     x: ArrayLike, k: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None
 ) -> Any:
@@ -250,7 +253,7 @@ def _compared(rows: Rows) -> tuple[Array, Array, Array]:
     some, key = rows.k > 0, rows.x if rows.key is None else rows.key
     pivot = kth_largest(key, rows.k)
     if rows.key is None:
-        pivot = np.where(some, pivot, np.inf).astype(key.dtype)[:, None]
+        pivot = np.where(some, pivot, np.inf).astype(key.dtype, copy=False)[:, None]
         return key > pivot, key == pivot, pivot
     pivot = pivot[:, None]
     tied = (key == pivot) & some[:, None] & (rows.x > -np.inf)

@@ -166,14 +166,12 @@ def log_softmax(
 
         def push(t: Array) -> Array:
             t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-            with np.errstate(over="ignore"):
-                return divide(t, tau)
+            return divide(t, tau)
 
         def pull(g: Array) -> Array:
             g = np.where(finite, g, 0)
             g -= p * g.sum(axis=-1, keepdims=True)
-            with np.errstate(over="ignore"):
-                return divide(g, tau)
+            return divide(g, tau)
 
         return Linearization(value, rows, push, pull)
 
@@ -223,8 +221,7 @@ def logsumexp(
     tau = check_temperature(temperature)
     rows = finite_rows(x, axis, where)
     total = tau * log_shares(rows.x, tau)[1].astype(np.float64)
-    with np.errstate(over="ignore"):
-        value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
+    value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
     return value, lambda: Linearization.gradient(
         value, rows, softmax_shares(rows.x, tau)
     )
@@ -400,12 +397,10 @@ def taylor_softmax(
     value = rows.expand(p)
 
     def push(t: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * t - p * row_dot(v, t)[:, None], tau)
+        return divide(v * t - p * row_dot(v, t)[:, None], tau)
 
     def pull(g: Array) -> Array:
-        with np.errstate(over="ignore"):
-            return divide(v * (g - row_dot(p, g)[:, None]), tau)
+        return divide(v * (g - row_dot(p, g)[:, None]), tau)
 
     return value, lambda: Linearization(value, rows, push, pull)
 
@@ -517,13 +512,12 @@ def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
     y /= M
     r = tau / M
     f, slope, power = np.zeros_like(y), np.zeros_like(y), np.ones_like(r)
-    with np.errstate(under="ignore"):
-        for j in range(order, -1, -1):
-            slope = slope * y + f
-            f = f * y + power / math.factorial(j)
-            power = power * r
-        slope *= r
-        f *= active
-        slope *= active
-        total = f.sum(axis=-1, keepdims=True)
-        return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)
+    for j in range(order, -1, -1):
+        slope = slope * y + f
+        f = f * y + power / math.factorial(j)
+        power = power * r
+    slope *= r
+    f *= active
+    slope *= active
+    total = f.sum(axis=-1, keepdims=True)
+    return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)

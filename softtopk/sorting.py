@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._adapters.numpy_adapter import Call
-from ._linearize import Differentiable, Linearization, operator, quiet
+from ._linearize import Differentiable, Linearization, operator
 from ._operators import sorting_body as shared
-from ._rows.numpy_rows import Array, Axis, as_real
+from ._rows.numpy_rows import Array, Axis, as_real, quiet
 from ._search.all_thresholds import is_exponential
 from .curves import Curve, resolve
 
@@ -278,8 +278,7 @@ def _ordered(
 
         def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
             def narrow(t: Array) -> Array:
-                with np.errstate(all="ignore"):
-                    return product(t.astype(np.float64)).astype(dtype, copy=False)
+                return product(t.astype(np.float64)).astype(dtype, copy=False)
 
             return narrow
 
@@ -315,8 +314,7 @@ class _OfMatrix(Linearization):
 
 def _jacobians(call: Call) -> Callable[[Array], Array]:
     """The map of arrays ``(R, K, n)`` whose j-th rows J_j multiplies."""
-    with np.errstate(all="ignore"):
-        w, shares = call.point.slopes()
+    w, shares = call.point.slopes()
     p, rows = call.nested, call.point.rows
     product = Linearization.symmetric(p, rows, w, call.tau, shares=shares).push
     return lambda t: product(t.reshape(rows.x.shape)).reshape(p.shape)

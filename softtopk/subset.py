@@ -68,7 +68,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._linearize import Differentiable, Linearization, operator
-from ._rows.numpy_rows import Array, Axis, as_rows, check_temperature, divide
+from ._rows.numpy_rows import Array, Axis, as_rows, check_temperature, divide, quiet
 from ._search.numpy_subset import blocks, partition, settled
 
 
@@ -143,8 +143,7 @@ def grad_topk(
     def product(g: Array) -> Array:
         out = np.zeros_like(g)
         for part, block in parts:
-            with np.errstate(over="ignore"):
-                out[part] = divide(block.product(g[part].T).T, temperature)
+            out[part] = divide(block.product(g[part].T).T, temperature)
         return out
 
     return value, lambda: Linearization(value, rows, product, product)
@@ -202,7 +201,7 @@ def log_partition(
     return value, lambda: Linearization.gradient(value, rows, p)
 
 
-@np.errstate(all="ignore")
+@quiet()
 def pair_marginals(
     x: ArrayLike,
     k: ArrayLike,

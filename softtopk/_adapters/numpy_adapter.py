@@ -139,8 +139,7 @@ class Call(NumPy):
 
     def run(self, operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """The value of an operator over this adapter."""
-        with np.errstate(all="ignore"):
-            return operator(self, *args, **options)
+        return operator(self, *args, **options)
 
     def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Rows:
         """The arguments as rows, with their values checked."""
@@ -265,9 +264,8 @@ class Call(NumPy):
     def derivative(self, value: Any) -> Linearization:
         """The derivative of an operator, from the slopes it attached to its result."""
         by = self._by
-        with np.errstate(all="ignore"):
-            slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
-            dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
+        slope = by["x"][1]().astype(self.given.x.dtype, copy=False)
+        dk = self._rows.reduce(self, by["k"][1]()) if "k" in by else None
         found = Linearization.gradient(value, self.given, slope, dk)
         return found if self.count is None else found.total(value, self.count)
 

@@ -50,21 +50,19 @@ class Point(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        with np.errstate(all="ignore"):
-            w, shares = self.slopes()
+        w, shares = self.slopes()
         rows, dk = self.rows, self.rows.expand(shares)
         return Linearization.symmetric(value, rows, w, self.tau, shares=shares, dk=dk)
 
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         rows, tau, dtype = self.rows, self.tau, self.rows.x.dtype
-        with np.errstate(all="ignore"):
-            w, shares = self.slopes()
-            W = w.sum(axis=-1)
-            still = (W == 0) & (ends(self.curve) | ~np.isfinite(self.found.offset))
-            dk = np.where(still, 0, -tau / W).astype(dtype)
-            if ends(self.curve):
-                shares = self._of_middle(shares)
+        w, shares = self.slopes()
+        W = w.sum(axis=-1)
+        still = (W == 0) & (ends(self.curve) | ~np.isfinite(self.found.offset))
+        dk = np.where(still, 0, -tau / W).astype(dtype)
+        if ends(self.curve):
+            shares = self._of_middle(shares)
         return Linearization.gradient(value, rows, shares, dk=rows.reduce(dk))
 
     def _of_middle(self, shares: Array) -> Array:
@@ -98,14 +96,12 @@ class SpentPoint(NamedTuple):
     def _push(self, dx: Any, dc: Any) -> Array:
         """The tangent of the shares."""
         none = 0 * self.at[2]  # of the budgets
-        with np.errstate(all="ignore"):
-            moved = costs_rule.push(self.call, self.at, dx, none, dc, np.float64(0))
+        moved = costs_rule.push(self.call, self.at, dx, none, dc, np.float64(0))
         return self._cast(moved[0])
 
     def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
         """The gradients by the scores and by the costs."""
-        with np.errstate(all="ignore"):
-            gx, _, gc, _ = costs_rule.pull(self.call, self.at, by_p, by_t)
+        gx, _, gc, _ = costs_rule.pull(self.call, self.at, by_p, by_t)
         return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
@@ -114,8 +110,7 @@ class SpentPoint(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        with np.errstate(all="ignore"):
-            dk = costs_rule.slopes(self.call, self.at).by_k
+        dk = costs_rule.slopes(self.call, self.at).by_k
         by_cost = Linearization(
             value,
             self.rows._replace(input_shape=self.cost_shape),
@@ -134,8 +129,7 @@ class SpentPoint(NamedTuple):
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         tau, rows = self.at[-1], self.rows
-        with np.errstate(all="ignore"):
-            dk = -tau * costs_rule.slopes(self.call, self.at).inverse
+        dk = -tau * costs_rule.slopes(self.call, self.at).inverse
         by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
         given = rows._replace(input_shape=self.cost_shape)
         by_cost = Linearization.gradient(value, given, by_c)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch.autograd import Function
 
 from .. import curves as curves
 from .._contract import Adapter
+from .._rows.numpy_rows import quiet
 from .._rules.sorting_rule import Order
 from .numpy_functions import ADAPTER
 from .torch_autograd import is_last, is_recorded
@@ -25,14 +25,14 @@ def arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
 
 def _of(order: Order, what: str, *given: Any) -> Any:
     """A member of an order, without NumPy's warnings."""
-    with np.errstate(all="ignore"):
+    with quiet():
         return getattr(order, what)(*given)
 
 
 def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
     """Rows (R, n) of NumPy."""
     tau = tau.numpy(force=True).astype(float)
-    with np.errstate(all="ignore"):
+    with quiet():
         return Order(ADAPTER, curve, _rows(x), tau.reshape(-1) if tau.ndim else tau)
 
 

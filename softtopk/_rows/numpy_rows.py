@@ -35,6 +35,9 @@ WHOLE = 10000
 # The difference of two numbers can overflow only if one of them is larger than this.
 _FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
+# All integers up to this size are numbers of the type.
+_MOST = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
+
 
 class _NoBudget:
     """The type of NO_BUDGET: torch.compile can ask for it, whatever k is."""
@@ -42,6 +45,16 @@ class _NoBudget:
 
 NO_BUDGET: Any = _NoBudget()  # None would hide a budget that its caller forgot
 _NONE = np.empty(0)
+
+
+def quiet() -> np.errstate:
+    """The state in which NumPy calculates: underflow and overflow are foreseen.
+
+    Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.  It is
+    entered once, where a call enters: in `_linearize.operator`, in the maps of a
+    `Linearization`, and where PyTorch or Dask hands scores to NumPy.
+    """
+    return np.errstate(all="ignore")
 
 
 class Rows(NamedTuple):
@@ -312,7 +325,7 @@ def as_rows(
 
 def is_large(scores: Array) -> bool:
     """Whether a score above -inf is as large as integers that its type may not hold."""
-    flat, most = scores.reshape(-1), 2 / np.finfo(scores.dtype).eps
+    flat, most = scores.reshape(-1), _MOST[scores.dtype]
     if flat.dot(flat) <= most * most:  # one sum, and quicker than any bound
         return False
     size = np.abs(flat)
@@ -399,7 +412,7 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         upper = np.maximum.reduce(x)
     else:
         out[...] = x
-        if k.ndim and (k != first).any():
+        if k.ndim and np.count_nonzero(k != first):
             out.sort(axis=-1)
             place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
             pair = np.take_along_axis(out, place, axis=-1)
@@ -409,7 +422,8 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
     if first < K:
         return upper, upper
     if not both:  # upper may be infinite
-        return upper, np.full_like(upper, -np.inf if x.dtype.kind == "f" else 0)[()]
+        least = -np.inf if x.dtype.kind == "f" else 0
+        return upper, _filled(upper.shape, least, x.dtype)[()]
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
@@ -664,12 +678,10 @@ def count_finite(rows: Array, name: str) -> Array:
 
 
 def _all_finite(values: Array) -> bool:
-    """Whether a vector is finite, in parts that reuse one small mask."""
-    mask = np.empty(1 << 16, bool)
-    for i in range(0, values.size, mask.size):
-        part = values[i : i + mask.size]
-        finite = np.isfinite(part, out=mask[: part.size])
-        if np.count_nonzero(finite) < part.size:  # quicker than all()
+    """Whether a vector is finite, in parts whose masks stay in the cache."""
+    for i in range(0, values.size, 1 << 16):
+        part = values[i : i + (1 << 16)]
+        if np.count_nonzero(np.isfinite(part)) < part.size:  # quicker than all()
             return False
     return True
 

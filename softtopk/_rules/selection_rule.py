@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import divide, row_dot
+from .._rows.numpy_rows import divide, quiet, row_dot
 from .._search import root
 from ..curves import Curve
 
@@ -175,6 +175,7 @@ def pull(
     return gx, gk, gtau if tau.ndim else gtau.sum()
 
 
+@quiet()
 def pull_on_numpy(
     curve: Curve, by_tau: bool, x: Any, a: Any, t: Any, tau: Any, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any] | None:
@@ -184,20 +185,19 @@ def pull_on_numpy(
     the middle of an interval of thresholds.
     """
     a, t, tau = a[..., None], t[..., None], float(tau)
-    with np.errstate(all="ignore"):
-        u = divide(x - a, tau)
-        u -= t
-        w = curve.slope(u)
-        W = w.sum(axis=-1)
-        inverse = 1 / W
-        steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
-        if np.count_nonzero(steep) < steep.size:
-            flat = root.ends(curve) & (W == 0)  # no logarithm of a slope is finite
-            if gt is not None or np.count_nonzero(steep | flat) < steep.size:
-                return None
-            inverse = np.where(flat, 0, inverse)
-        mean = 0 * inverse if gp is None else row_dot(w, gp) * inverse
-        gk = mean if gt is None else mean - gt * inverse
-        gx = divide(w * ((0 if gp is None else gp) - gk[..., None]), tau)
-        gtau = -np.where(gx != 0, gx * (u + t), 0).sum() if by_tau else None
+    u = divide(x - a, tau)
+    u -= t
+    w = curve.slope(u)
+    W = w.sum(axis=-1)
+    inverse = 1 / W
+    steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
+    if np.count_nonzero(steep) < steep.size:
+        flat = root.ends(curve) & (W == 0)  # no logarithm of a slope is finite
+        if gt is not None or np.count_nonzero(steep | flat) < steep.size:
+            return None
+        inverse = np.where(flat, 0, inverse)
+    mean = 0 * inverse if gp is None else row_dot(w, gp) * inverse
+    gk = mean if gt is None else mean - gt * inverse
+    gx = divide(w * ((0 if gp is None else gp) - gk[..., None]), tau)
+    gtau = -np.where(gx != 0, gx * (u + t), 0).sum() if by_tau else None
     return gx, gk, gtau

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.numpy_rows import divide
+from .._rows.numpy_rows import divide, quiet
 from .._search.subset_law import (
     Circle,
     Tilt,
@@ -22,6 +22,7 @@ from .._search.subset_law import (
 )
 
 
+@quiet()
 def pull_on_numpy(
     parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
 ) -> tuple[Any, Any]:
@@ -30,9 +31,8 @@ def pull_on_numpy(
     rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
     for at, block in parts:
         rows[at] = divide(block.product(given[at].T).T, float(tau))
-    with np.errstate(all="ignore"):
-        u = (x - a[..., None]) / tau - t[..., None]
-        moved = np.where(gx != 0, u * gx, 0)
+    u = (x - a[..., None]) / tau - t[..., None]
+    moved = np.where(gx != 0, u * gx, 0)
     return gx, np.asarray(-moved.sum(axis=-1))
 
 

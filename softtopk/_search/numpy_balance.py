@@ -213,8 +213,8 @@ def _newton(curve: Curve, problem: Problem, at: State, tau: float) -> State | No
     before the minimum of the dual.  That can be told from its sign: along the step the
     dual is convex, and its slope is minus the inner product of errors and step.
     """
-    with np.errstate(all="ignore"):  # weights near 0 may overflow in a quotient
-        step = tau * Additive(slopes(curve, problem.x, at, tau)).reduced(at.off)
+    # weights near 0 may overflow in a quotient
+    step = tau * Additive(slopes(curve, problem.x, at, tau)).reduced(at.off)
     longest = np.abs(step).max()
     if not math.isfinite(longest):
         return None
@@ -240,8 +240,7 @@ def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     x = np.ascontiguousarray(x)
     count = np.isfinite(x).sum(axis=-1)
     m, n = x.shape
-    with np.errstate(all="ignore"):
-        return solve(curve, Rows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
+    return solve(curve, Rows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
 
 
 def _centred(beta: Array) -> Array:
@@ -252,9 +251,8 @@ def _centred(beta: Array) -> Array:
 
 def slopes(curve: Curve, x: Array, at: State, tau: float) -> Array:
     """W, the slope of the curve at every entry."""
-    with np.errstate(all="ignore"):
-        u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
-        return np.where(np.isfinite(u), curve.slope(u), 0)
+    u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
+    return np.where(np.isfinite(u), curve.slope(u), 0)
 
 
 def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:

@@ -96,20 +96,18 @@ def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | 
         top = some.max(axis=-1).astype(np.float64)
         if top > -np.inf:
             largest = _entmax_one(some, b, tau)[1]
-            with np.errstate(over="ignore"):
-                reach = tau / b * np.minimum(largest, 1) ** b * (1 + 1e-6)
-                near &= x[0] >= (top - reach).astype(x.dtype)
-                # Not computed from the cut above, which is rounded to the scores' type.
-                above = x.max(axis=-1).astype(np.float64) - top + reach
-                most = np.minimum(above / tau * b * (1 + 1e-6), 1) ** (1 / b)
+            reach = tau / b * np.minimum(largest, 1) ** b * (1 + 1e-6)
+            near &= x[0] >= (top - reach).astype(x.dtype)
+            # Not computed from the cut above, which is rounded to the scores' type.
+            above = x.max(axis=-1).astype(np.float64) - top + reach
+            most = np.minimum(above / tau * b * (1 + 1e-6), 1) ** (1 / b)
     return np.flatnonzero(near), most
 
 
 def _cut(x: Array, b: float | Array, tau: float) -> Array:
     """The score of each row below which every share is 0."""
-    with np.errstate(over="ignore"):
-        # Rounding is monotone, so a score above the exact cut is not below this one.
-        return (x.max(axis=-1) - tau / b).astype(x.dtype)
+    # Rounding is monotone, so a score above the exact cut is not below this one.
+    return (x.max(axis=-1) - tau / b).astype(x.dtype)
 
 
 def _entmax_near(
@@ -129,10 +127,9 @@ def _entmax_near(
     counts = np.diff(starts, append=index.size)
     d = x.reshape(-1)[index].astype(np.float64)
     near = _Near(d, starts, counts, b, np.full(R, most))
-    with np.errstate(all="ignore"):
-        distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
-        m = near.solve()
-        values = near.balanced(m)
+    distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
+    m = near.solve()
+    values = near.balanced(m)
     p = np.zeros(x.shape, x.dtype)
     p.reshape(-1)[index] = values
     return p, m
@@ -146,9 +143,8 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     rounding error than NumPy's pairwise sums, so one Newton step with pairwise sums
     over the row removes it.
     """
-    with np.errstate(over="ignore"):
-        z = x.astype(np.float64)
-        distances(z, z.max(axis=-1, keepdims=True), tau, z)
+    z = x.astype(np.float64)
+    distances(z, z.max(axis=-1, keepdims=True), tau, z)
     if b != 1:
         z *= b
     np.maximum(z, -1, out=z)
@@ -387,15 +383,13 @@ class _Near:
 
 def below_top(x: Array, tau: float) -> Array:
     """(x - max) / tau."""
-    with np.errstate(over="ignore"):
-        return distances(x, x.max(axis=-1, keepdims=True), tau)
+    return distances(x, x.max(axis=-1, keepdims=True), tau)
 
 
 def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
     """Shares proportional to weight * e^{x/tau}."""
     e = below_top(x, tau)
-    with np.errstate(under="ignore"):
-        np.exp(e, out=e)
+    np.exp(e, out=e)
     if weight is not None:
         e *= weight
     e /= e.sum(axis=-1, keepdims=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._rows.adapter_rows import check_temperatures
-from .._rows.numpy_rows import Rows, check_budget, check_finite, count_finite
+from .._rows.numpy_rows import Rows, check_budget, check_finite, count_finite, quiet
 from ..curves import CLIP, Curve, Entmax
 from .balance_search import Call
 from .numpy_balance import on_matrix
@@ -19,6 +19,7 @@ _SHORT, _FEW = 512, 1 << 13
 """Entmax sorts rows up to the first length if all rows together have few entries."""
 
 
+@quiet()
 def solved_by_numpy(
     curve: Curve, x: Any, whole: Any, part: Any, tau: float
 ) -> tuple[tuple[Any, Any, Any], bool]:
@@ -36,14 +37,14 @@ def solved_by_numpy(
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    with np.errstate(all="ignore"):
-        found = solve(curve, rows, tau)
+    found = solve(curve, rows, tau)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
     return (found.p.reshape(x.shape), a, t), plain
 
 
+@quiet()
 def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     """The shares of entmax by the solver for NumPy."""
     b, n = curve.b, x.shape[-1]
@@ -60,6 +61,7 @@ def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     return entmax_shares(flat, b, tau)[0].reshape(x.shape)
 
 
+@quiet()
 def marginals_by_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
@@ -84,6 +86,7 @@ def marginals_by_numpy(
     return (p.reshape(x.shape), *(v.reshape(batch) for v in (a, t, chance))), parts
 
 
+@quiet()
 def balanced_by_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u by the search on NumPy, which raises the errors and warnings."""
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
@@ -92,8 +95,7 @@ def balanced_by_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
         one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
-        with np.errstate(all="ignore"):
-            free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
+        free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
         free = np.where(np.isfinite(one.x), free, -np.inf)
         u[i] = np.where(one.known > 0, np.inf, free)
     return u

@@ -206,8 +206,7 @@ def _centred(x: Array, k: Array, temperature: float) -> tuple[Array, Array]:
     """(x - a) / temperature as ``(n, R)``, a the k-th largest entry of its row."""
     anchor = kth_largest(x, k)
     y = np.empty(x.shape[::-1], x.dtype)
-    with np.errstate(over="ignore"):
-        return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
+    return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
 
 
 def _solve(x: Array, k: Array, count: Array, temperature: float) -> Block:
@@ -261,9 +260,8 @@ def _tilt(odds: Array, k: Array, count: Array) -> tuple[Array, Array, Array]:
             break
         low = np.where(error > 0, np.maximum(low, shift), low)
         high = np.where(error < 0, np.minimum(high, shift), high)
-        with np.errstate(all="ignore"):
-            slope = spread * count / (total * (count - total))
-            move = shift + (np.log(total / (count - total)) - goal) / slope
+        slope = spread * count / (total * (count - total))
+        move = shift + (np.log(total / (count - total)) - goal) / slope
         inside = (move > low) & (move < high) & (step % 8 != 7)
         shift = np.where(done, shift, np.where(inside, move, (low + high) / 2))
     return shift, pi, scaled
@@ -487,5 +485,4 @@ def partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
             + lack * block.anchor
             + temperature * (lack * block.shift + soft + np.log(block.chance))
         )
-    with np.errstate(over="ignore"):
-        return out.astype(rows.x.dtype), p
+    return out.astype(rows.x.dtype), p
