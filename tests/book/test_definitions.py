@@ -55,6 +55,7 @@ OPERATORS = (
     "selection/laplace",
     "selection/family",
     "selection/sorting",
+    "selection/hard",
     "training/balance",
 )
 
