@@ -10,8 +10,8 @@ plot, imports, helpers
     "Plot code", "Imports" and "Helpers": functions that open cells call, each of which
     the text names before the first call.
 
-A fold holds the code and its plain output. Figures and formulas that a cell shows stay
-in sight below it. The anchor ``check-A66`` is the fold itself: ``folds.js`` opens it to
+A fold holds the code and its plain output. Formulas that a cell shows stay in sight below
+it, and a figure above it: who reads wants the figure, and its code perhaps afterwards. The anchor ``check-A66`` is the fold itself: ``folds.js`` opens it to
 whoever follows a link there, and gives each page one switch that opens all.
 """
 
@@ -166,7 +166,7 @@ def fold_cell(cell: nodes.container, what: str, rows: list[Claim]) -> None:
     box += source
     if what in ("claim", "check"):
         box += take_plain(cell)
-    cell.insert(0, box)
+    cell.insert(len(cell.children) if what == "plot" else 0, box)
     cell["classes"].append("folded")
 
 

@@ -132,7 +132,15 @@ def test_what_is_to_be_seen_stays_in_sight(page: BeautifulSoup) -> None:
     for kind, what in (("plot", "img"), ("check", ".math")):
         fold = only(page, kind)
         assert fold.select_one(what) is None
-        assert fold.find_next_sibling(class_="cell_output").select_one(what)
+        assert fold.find_parent(class_="cell").select_one(f":scope > .cell_output {what}")
+
+
+def test_a_figure_stands_above_its_code(page: BeautifulSoup) -> None:
+    fold = only(page, "plot")
+    assert fold.find_previous_sibling(class_="cell_output").select_one("img")
+    assert fold.find_next_sibling() is None
+    fold = only(page, "check")
+    assert fold.find_next_sibling(class_="cell_output").select_one(".math")
 
 
 def test_plots_imports_and_helpers_have_a_name(page: BeautifulSoup) -> None:
