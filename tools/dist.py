@@ -26,7 +26,6 @@ notes
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import re
 import shutil
@@ -43,6 +42,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "book" / "_extensions"))
+
+from versions import tag, version  # noqa: E402
+
 BESIDE = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
 PINS = "requirements-frameworks.txt"  # constraints of the environments that try a file
 NEEDED = ("symbolic", "figures")  # extras that the tests of the package import
@@ -58,16 +61,6 @@ OF_THE_CHECKOUT = (
 )
 
 # --- What the sources say ------------------------------------------------------------
-
-
-def version() -> str:
-    """``softtopk.__version__``, read without importing what may not be installed."""
-    tree = ast.parse((ROOT / "softtopk/__init__.py").read_text(encoding="utf8"))
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id="__version__")]):
-                return str(ast.literal_eval(node.value))
-    raise ValueError("softtopk/__init__.py assigns no __version__")
 
 
 def section(changelog: str, wanted: str) -> str:
@@ -161,7 +154,7 @@ def stage(folder: Path, environment: Mapping[str, str]) -> None:
         environment.get(f"PUBLISH_{name}", "").rstrip("/")
         for name in ("REPOSITORY", "SITE")
     )
-    ref = "main" if "dev" in version() else f"v{version()}"
+    ref = tag(version()) or "main"
     page = folder / "README.md"
     text = readme(page.read_text(encoding="utf8"), repository, ref)
     page.write_text(text, encoding="utf8", newline="\n")
@@ -314,7 +307,7 @@ def main() -> None:
     elif given.command == "try":
         attempt(given.file, given.extras, given.tests or [])
     else:
-        if given.command == "tag" and given.tag != f"v{version()}":
+        if given.command == "tag" and given.tag != tag(version()):
             raise SystemExit(f"the tag {given.tag} is not v{version()} of the sources")
         text = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
         notes = section(text, version())

@@ -50,7 +50,7 @@ class Words:
         if role.startswith("cite"):
             return self.works(role, text)
         if role == "install":
-            what = requirement(self.app.config.publish_repository, *text.split())
+            what = required(self.app, *text.split())
             return f"```bash\npip install {what}\n```"
         if role in CODE:
             return f"`{title or target.removeprefix('~')}`"
@@ -135,12 +135,10 @@ def numbers(env: BuildEnvironment) -> dict[str, str]:
 # --- The copy ------------------------------------------------------------------------
 
 
-def for_readers(
-    notebook: nbformat.NotebookNode, words: Words, repository: str
-) -> nbformat.NotebookNode:
+def for_readers(notebook: nbformat.NotebookNode, words: Words) -> nbformat.NotebookNode:
     """A copy of a notebook as a reader can use it anywhere."""
     trains = is_training(Path(words.docname))
-    cells = [first_cell(repository, *(TRAINING if trains else EXTRAS))]
+    cells = [first_cell(words.app, *(TRAINING if trains else EXTRAS))]
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
@@ -157,10 +155,16 @@ def for_readers(
     return notebook
 
 
-def first_cell(repository: str, *extras: str) -> nbformat.NotebookNode:
+def required(app: Sphinx, *extras: str) -> str:
+    """The package of the book's own version, for pip."""
+    config = app.config
+    return requirement(config.publish_repository, *extras, ref=config.publish_ref)
+
+
+def first_cell(app: Sphinx, *extras: str) -> nbformat.NotebookNode:
     """What installs the package, if it is not there."""
-    what = requirement(repository, *extras)
-    if repository:
+    what = required(app, *extras)
+    if app.config.publish_repository:
         return nbformat.v4.new_code_cell(f"%pip install --quiet {what}")
     return nbformat.v4.new_markdown_cell(
         f"To run this notebook, install the package: `pip install {what}` in the "
@@ -203,8 +207,7 @@ def _write(app: Sphinx, exception: Exception | None) -> None:
         if source.suffix != ".ipynb" or not target.parent.is_dir():
             continue
         notebook = nbformat.read(source, as_version=4)
-        words = Words(app, docname)
-        made = for_readers(notebook, words, app.config.publish_repository)
+        made = for_readers(notebook, Words(app, docname))
         target.write_text(nbformat.writes(made) + "\n", encoding="utf8")
 
 

@@ -6,8 +6,9 @@
         ```{install} torch
         ```
 
-It installs from where the book is published (``publish_repository``); before that, from
-the folder that the reader has.
+It installs from where the book is published (``publish_repository``): the page of a
+release installs that release. Before it is published, it installs from the folder that
+the reader has.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ from __future__ import annotations
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from versions import tag, version
 
 NAME = "softtopk"
 
 
-def requirement(repository: str, *extras: str) -> str:
-    """What ``pip install`` is asked for.
+def requirement(repository: str, *extras: str, ref: str = "") -> str:
+    """What ``pip install`` is asked for; `ref` names a commit, a tag or a branch.
 
     >>> requirement(""), requirement("", "torch")
     ('.', '".[torch]"')
     >>> requirement("https://example.org/a/b", "jax", "torch")
     '"softtopk[jax,torch] @ git+https://example.org/a/b"'
+    >>> requirement("https://example.org/a/b", ref="v1.0")
+    '"softtopk @ git+https://example.org/a/b@v1.0"'
     """
     wanted = f"[{','.join(extras)}]" if extras else ""
     if repository:
-        return f'"{NAME}{wanted} @ git+{repository}"'
+        return f'"{NAME}{wanted} @ git+{repository}{ref and "@"}{ref}"'
     return f'".{wanted}"' if wanted else "."
 
 
@@ -42,7 +46,8 @@ class InstallDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return a block of code."""
         extras = " ".join(self.arguments).replace(",", " ").split()
-        what = requirement(self.config.publish_repository, *extras)
+        ref = tag(version())
+        what = requirement(self.config.publish_repository, *extras, ref=ref)
         line = f"pip install {what}"
         return [nodes.literal_block(line, line, language="bash")]
 

@@ -1,11 +1,16 @@
 """The public face of the book: addresses, link previews, and what a host needs.
 
-Three settings, in one place of ``_config.yml``, hold all that is not known before the
+Four settings, in one place of ``_config.yml``, hold all that is not known before the
 book is published. An empty setting takes the environment variable of the same name in
 capitals, which is how a workflow says where it publishes:
 
 ``publish_repository``
     Address of the repository. It brings the source, issue and launch buttons.
+
+``publish_ref``
+    What the repository calls the sources of this book: a commit, a tag or a branch. The
+    source and launch buttons lead there, and a notebook that was taken away installs
+    the package from there. By default it is the tag of a release, and ``main`` before.
 
 ``publish_site``
     Address of the folder that holds the pages. It brings canonical links, tags for link
@@ -16,7 +21,7 @@ capitals, which is how a workflow says where it publishes:
     The built printed edition, relative to the book's configuration. It is copied beside
     the pages, and every page links to it.
 
-With all three empty, a page holds no address of its own. A description of each page,
+With all of them empty, a page holds no address of its own. A description of each page,
 from its first paragraph or from ``html_meta`` in its front matter, is always there.
 
 What the theme ships and no page asks for (source maps, fonts in a second format, a
@@ -38,8 +43,10 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
+from versions import tag, version
 
-SETTINGS = ("publish_repository", "publish_site", "publish_pdf")
+SETTINGS = ("publish_repository", "publish_ref", "publish_site", "publish_pdf")
+BRANCH = "main"
 BINDER = "https://mybinder.org"
 LENGTH = 200  # characters of a description that search engines and previews show
 UNUSED = (
@@ -52,16 +59,25 @@ UNUSED = (
 # --- Settings ------------------------------------------------------------------------
 
 
+def setting(name: str, given: str = "") -> str:
+    """What is `given`, or the environment's, or what holds without either."""
+    found = (given or os.environ.get(name.upper(), "")).rstrip("/")
+    return found or (tag(version()) or BRANCH if name == "publish_ref" else "")
+
+
 def _apply_settings(app: Sphinx, config: Config) -> None:
     for name in SETTINGS:
-        config[name] = (config[name] or os.environ.get(name.upper(), "")).rstrip("/")
+        config[name] = setting(name, config[name])
     for name in ("publish_repository", "publish_site"):
         address = urlsplit(config[name])
         if config[name] and not (address.scheme == "https" and address.netloc):
             raise ConfigError(f"{name}: {config[name]!r} is no address with https://")
+    if not re.fullmatch(r"\w[\w./-]*", config.publish_ref):
+        raise ConfigError(f"publish_ref: {config.publish_ref!r} is no commit or tag")
     if config.publish_repository:
         config.html_theme_options |= {
             "repository_url": config.publish_repository,
+            "repository_branch": config.publish_ref,  # Jupyter Book has one of its own
             "use_repository_button": True,
             "use_source_button": True,
             "use_issues_button": True,

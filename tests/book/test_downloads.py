@@ -17,12 +17,14 @@ sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
 import install  # noqa: E402
 import plain  # noqa: E402
+import publish  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
 
 REPOSITORY = "https://github.com/owner/name"
 SITE = "https://owner.github.io/name"
+REF = publish.setting("publish_ref")
 LEDGER = """
 sources:
   post: {title: A post, url: "https://example.org/post", covers: the text}
@@ -153,8 +155,8 @@ def build(folder: Path, repository: str = "", site: str = "") -> Path:
 @pytest.fixture
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine sets is not part of the test."""
-    for name in ("PUBLISH_REPOSITORY", "PUBLISH_SITE", "PUBLISH_PDF"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("REPOSITORY", "REF", "SITE", "PDF"):
+        monkeypatch.delenv(f"PUBLISH_{name}", raising=False)
 
 
 def taken(html: Path, name: str = "chapter") -> list[nbformat.NotebookNode]:
@@ -210,7 +212,7 @@ def test_the_first_cell_installs_the_package(
 ) -> None:
     html = build(tmp_path, repository)
     first = taken(html)[0]
-    what = install.requirement(repository, "figures", "symbolic")
+    what = install.requirement(repository, "figures", "symbolic", ref=REF)
     assert first.cell_type == kind
     assert f"install {'--quiet ' if repository else ''}{what}" in first.source
     text = (html / "index.html").read_text(encoding="utf8")
@@ -224,7 +226,7 @@ def test_what_trains_installs_the_frameworks(
     tmp_path: Path, no_environment: None
 ) -> None:
     first = taken(build(tmp_path, REPOSITORY), "book/training/loop")[0]
-    assert first.source.endswith(install.requirement(REPOSITORY, "training"))
+    assert first.source.endswith(install.requirement(REPOSITORY, "training", ref=REF))
 
 
 def test_links_lead_to_the_site(tmp_path: Path, no_environment: None) -> None:

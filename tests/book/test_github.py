@@ -227,6 +227,22 @@ def test_only_main_is_published() -> None:
     assert "refs/heads/main" in publish["if"]
 
 
+def test_what_is_published_was_tested() -> None:
+    """The pages are tested with addresses, and again before they are uploaded."""
+    jobs = load(GITHUB / "workflows" / "check.yml")["jobs"]
+    addresses = {f"PUBLISH_{name}" for name in ("SITE", "REPOSITORY", "REF")}
+    (tested,) = (s for s in jobs["book"]["steps"] if ".ci/run" in s.get("run", ""))
+    assert addresses <= set(tested["env"])
+    steps = jobs["publish"]["steps"]
+    made, links, upload = (
+        next(n for n, step in enumerate(steps) if word in str(step))
+        for word in ("make live site", "tests/browser/test_links.py", "upload-pages")
+    )
+    assert made < links < upload
+    assert set(steps[made]["env"]) == addresses
+    assert steps[made]["env"] == steps[links]["env"]
+
+
 def test_a_release_needs_a_tag_and_all_that_was_tried() -> None:
     workflow = load(GITHUB / "workflows" / "release.yml")
     jobs = workflow["jobs"]

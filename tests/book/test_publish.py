@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import doctest
+import os
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +21,11 @@ from sphinx.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 import publish  # noqa: E402
+import versions  # noqa: E402
+from addresses import Host  # noqa: E402
 
 # Sphinx and its theme use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -130,8 +135,9 @@ FIRST = "A choice of k scores in Δ_k, softened by τ>0. It “moves”."
 GIVEN = 'Given in the "front matter".'
 
 
-def test_doctests_hold() -> None:
-    assert doctest.testmod(publish).failed == 0
+@pytest.mark.parametrize("module", [publish, versions])
+def test_doctests_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
 
 
 def test_a_description_is_the_first_paragraph(plain_site: Site) -> None:
@@ -161,7 +167,8 @@ def test_the_repository_brings_its_buttons(public_site: Site) -> None:
     links = public_site.page("part/chapter.html").select(".article-header-buttons a")
     addresses = [link["href"] for link in links]
     assert REPOSITORY in addresses
-    assert f"{REPOSITORY}/blob/main/part/chapter.md?plain=1" in addresses
+    ref = publish.setting("publish_ref")
+    assert f"{REPOSITORY}/blob/{ref}/part/chapter.md?plain=1" in addresses
     assert any(a.startswith(f"{REPOSITORY}/issues/new?") for a in addresses)
 
 
@@ -231,6 +238,93 @@ def test_a_pdf_that_is_not_built_stops_the_build(tmp_path: Path) -> None:
         build(tmp_path, publish_pdf="made/book.pdf")
 
 
+# --- As Jupyter Book builds it -------------------------------------------------------
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TOC = """
+format: jb-book
+root: book/notation
+chapters:
+  - file: book/selection/problem
+  - file: book/training/loop
+  - file: book/practice/checked
+"""
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A few pages, by Jupyter Book, which has settings of its own, and our settings."""
+    folder = tmp_path_factory.mktemp("published")
+    for name in ("_config.yml", "book", "softtopk", "proofs", "tools"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "_toc.yml").write_text(TOC)
+    found = {"PUBLISH_REPOSITORY": REPOSITORY, "PUBLISH_REF": COMMIT}
+    given = os.environ | found | {"PUBLISH_SITE": SITE, "PUBLISH_PDF": ""}
+    tool = Path(sys.executable).with_name("jupyter-book")
+    run = subprocess.run(
+        [tool, "build", folder, "-q"],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return Site(folder / "_build" / "html")
+
+
+PAGES = ("notation", "selection/problem", "training/loop", "practice/checked")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_buttons_lead_to_the_sources_of_the_page(published: Site, name: str) -> None:
+    host = Host(REPOSITORY, COMMIT)
+    links = published.page(f"book/{name}.html").select(".article-header-buttons a")
+    addresses = [link["href"] for link in links if host.answers(link["href"])]
+    assert [f"{a}: {fault}" for a in addresses if (fault := host.fault(a))] == []
+    (source,) = (a for a in addresses if "/blob/" in a)
+    suffix = "ipynb" if "selection" in name or "training" in name else "md"
+    path = f"book/{name}.{suffix}"
+    assert source == f"{REPOSITORY}/blob/{COMMIT}/{path}?plain=1"
+    binder = f"https://mybinder.org/v2/gh/owner/name/{COMMIT}?urlpath=lab/tree/{path}"
+    assert (binder in addresses) == (suffix == "ipynb")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"{REPOSITORY}/blob/master/README.md",
+        f"{REPOSITORY}/blob/{COMMIT}/nothing.md",
+        f"{REPOSITORY}/wiki",
+        f"{REPOSITORY}/issues/new",
+        "https://mybinder.org/v2/gh/owner/name/master?urlpath=lab/tree/README.md",
+        f"https://mybinder.org/v2/gh/owner/name/{COMMIT}?urlpath=lab/tree/README",
+        f"https://mybinder.org/v2/gh/owner/name/{COMMIT}",
+    ],
+)
+def test_an_address_that_leads_nowhere_is_found(address: str) -> None:
+    host = Host(REPOSITORY, COMMIT)
+    assert host.answers(address)
+    assert host.fault(address)
+    sound = address.replace("master", COMMIT).replace("nothing", "README")
+    assert "master" not in address or host.fault(sound) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "ref"), [("0.2.0", "v0.2.0"), ("0.3.0.dev0", "main")]
+)
+def test_a_release_is_named_by_its_tag(
+    monkeypatch: pytest.MonkeyPatch, version: str, ref: str
+) -> None:
+    monkeypatch.setattr(publish, "version", lambda: version)
+    assert publish.setting("publish_ref") == ref
+    monkeypatch.setenv("PUBLISH_REF", COMMIT)
+    assert publish.setting("publish_ref") == COMMIT
+    assert publish.setting("publish_ref", "v1") == "v1"
+
+
+# --- Settings ------------------------------------------------------------------------
+
+
 def configured(**settings: str) -> Config:
     """The configuration after the settings have been read."""
     config = Config(overrides=settings | {"html_theme_options": {}})
@@ -249,6 +343,11 @@ def test_the_environment_fills_an_empty_setting(
     assert configured().html_baseurl == f"{SITE}/"
     other = configured(publish_site="https://example.org/book")
     assert other.html_baseurl == "https://example.org/book/"
+
+
+def test_a_ref_must_be_one() -> None:
+    with pytest.raises(ConfigError, match="no commit or tag"):
+        configured(publish_ref="-b main")
 
 
 @pytest.mark.parametrize("address", ["owner/name", "http://example.org", "https://"])
@@ -292,6 +391,6 @@ def test_a_footnote_mark_is_no_word() -> None:
 def test_the_book_itself_invents_no_address() -> None:
     config: dict[str, Any] = yaml.safe_load((ROOT / "_config.yml").read_text())
     settings = config["sphinx"]["config"]
-    assert [settings[name] for name in publish.SETTINGS] == ["", "", ""]
+    assert {settings[name] for name in publish.SETTINGS} == {""}
     assert "baseurl" not in config["html"]
     assert "repository" not in config

@@ -1,20 +1,33 @@
 """Every address in the built files: those inside lead somewhere, the others are sound.
 
-It needs the build and no browser; nothing is asked of another host.
+It needs the build and no browser; nothing is asked of another host. Where the build had
+the addresses of a repository and of its pages (``PUBLISH_REPOSITORY``, ``PUBLISH_REF``,
+``PUBLISH_SITE``), those that lead there are followed in the checkout and in the build.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import nbformat
 import pytest
 
-from conftest import SITE
+from conftest import ROOT, SITE
 
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+
+from addresses import Host
+from publish import setting
+
+HOST = Host(setting("publish_repository"), setting("publish_ref"))
+PAGES = setting("publish_site")
 FILES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
 
 
@@ -78,21 +91,34 @@ def outside_fault(address: str) -> str | None:
     return None
 
 
+def place(name: str, address: str) -> tuple[str, str] | None:
+    """The file and the anchor of the build that an address on a page leads to."""
+    inside = PAGES and (address + "/").startswith(f"{PAGES}/")
+    if inside:
+        name, address = "index.html", address.removeprefix(PAGES).lstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme or parts.netloc:
+        return None
+    path = unquote(parts.path)
+    target = os.path.normpath(os.path.join(os.path.dirname(name), path))
+    return target if path else name, unquote(parts.fragment)
+
+
 def faults(pages: dict[str, Document], name: str, files: set[str]) -> list[str]:
     """The addresses of a page that lead nowhere."""
     found = []
     for address in pages[name].addresses:
-        parts = urlsplit(address)
-        if parts.scheme == "data":
+        if address.startswith("data:"):
             continue
-        if parts.scheme or parts.netloc:
-            if fault := outside_fault(address):
+        inside = place(name, address)
+        if inside is None:
+            fault = outside_fault(address)
+            if fault is None and HOST.answers(address):
+                fault = HOST.fault(address)
+            if fault:
                 found.append(f"{address}: {fault}")
             continue
-        path = unquote(parts.path)
-        folder = os.path.dirname(name)
-        target = os.path.normpath(os.path.join(folder, path)) if path else name
-        anchor = unquote(parts.fragment)
+        target, anchor = inside
         if target not in files:
             found.append(f"{address}: no file")
         elif anchor and target in pages and anchor not in pages[target].ids:
@@ -123,6 +149,36 @@ def test_every_address_leads_somewhere(
 @pytest.mark.parametrize("name", FILES)
 def test_a_page_names_nothing_twice(pages: dict[str, Document], name: str) -> None:
     assert pages[name].twice == []
+
+
+TAKEN = sorted(path.relative_to(SITE) for path in SITE.glob("_sources/**/*.ipynb"))
+
+
+def test_every_page_of_a_notebook_offers_it(pages: dict[str, Document]) -> None:
+    offered = {
+        place(name, address)
+        for name, page in pages.items()
+        for address in page.addresses
+        if address.endswith(".ipynb")
+    }
+    assert TAKEN
+    assert {(path.as_posix(), "") for path in TAKEN} <= offered
+
+
+@pytest.mark.parametrize("path", TAKEN, ids=lambda path: path.stem)
+def test_a_notebook_to_take_away_leads_back(
+    pages: dict[str, Document], files: set[str], path: Path
+) -> None:
+    """Its links lead to the pages, and it installs the package of its own book."""
+    notebook = nbformat.read(SITE / path, as_version=4)
+    nbformat.validate(notebook)
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    page = Document()
+    page.addresses = re.findall(r"\]\((https?:[^)\s]+)\)", "\n".join(texts))
+    assert faults(pages | {"index.html": page}, "index.html", files) == []
+    if HOST.repository:
+        asked = f'git+{HOST.repository}@{HOST.ref}"'
+        assert notebook.cells[0].source.endswith(asked)
 
 
 def test_a_page_says_in_which_language_it_is(pages: dict[str, Document]) -> None:
