@@ -1,12 +1,15 @@
-"""Keep the figures of a notebook that nbval runs, so that no other run draws them.
+"""Look at the figures of a notebook that nbval runs, and keep them.
 
-nbval compares what the cells print and leaves images alone. If a figure of a notebook
-was never drawn, or was drawn from other code, the notebook's kernel shows its figures
-as SVG, and they are kept in ``_build/figures`` once every cell has passed.
+nbval compares what the cells print and leaves images alone; here the stored pictures
+are compared with those of the run (``tools/pictures.py``). If a figure of a notebook
+was never drawn as SVG, or was drawn from other code, the notebook's kernel shows its
+figures as SVG as well, and they are kept in ``_build/figures`` once every cell has
+passed, so that no other run draws them.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,13 +21,16 @@ BOOK = Path(__file__).parent
 FRAMEWORKS = ("training", "recipes")  # their drawings are made by `make refresh`
 
 
-def draw() -> Any:
-    """The module of ``tools``, which not every environment can import."""
+def tool(name: str) -> Any:
+    """A module of ``tools``, which not every environment can import."""
     if (tools := str(BOOK.parent / "tools")) not in sys.path:
         sys.path.append(tools)
-    import draw
+    return importlib.import_module(name)
 
-    return draw
+
+def draw() -> Any:
+    """What draws figures as SVG."""
+    return tool("draw")
 
 
 def is_cell(item: pytest.Item) -> bool:
@@ -52,9 +58,13 @@ def pytest_runtest_setup(item: Any) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: Any) -> Iterator[None]:
-    """Keep what a cell has shown; after the last cell, store it."""
+    """Compare and keep what a cell has shown; after the last cell, store it."""
     yield
     notebook = item.parent
+    if item.path.suffix == ".ipynb" and item.options["check"]:
+        fault = tool("pictures").wrong(item.cell.outputs, item.test_outputs)
+        if fault:
+            pytest.fail(f"the stored picture is wrong: {fault}")
     if not is_cell(item) or not notebook.draws:
         return
     if name := draw().name_of(item.cell):

@@ -1,7 +1,7 @@
 """Figures as SVG, with marks along which a page can cut them.
 
 ``tools/draw.py`` and ``book/conftest.py`` load this file in a notebook's kernel, where
-each figure that a cell shows is an SVG from then on.
+each figure that a cell shows is an SVG, too, from then on.
 
 A figure with three or more columns gets a frame without a line around each: the drawing
 is cut along it (see ``book/_extensions/drawn.py``), so that a page can stack what
@@ -100,6 +100,5 @@ def svg(figure: Figure) -> str:
 
 
 def take_over(shell: Any) -> None:
-    """Show figures as SVG, and not as PNG, in an IPython that shows them inline."""
-    shell.display_formatter.formatters["image/png"].pop(Figure)
+    """Show figures as SVG, too, in an IPython that shows them inline."""
     shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, svg)

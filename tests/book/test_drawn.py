@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import doctest
 import importlib
+import io
 import itertools
 import json
 import os
@@ -13,9 +14,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
+from matplotlib.figure import Figure
 from small_book import notebook_of, run_sphinx, shown
 from test_folds import DOT
 
@@ -23,8 +26,10 @@ from softtopk.figures import COLOURS
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
+sys.path.append(str(ROOT / "tools"))
 
 import drawn  # noqa: E402
+import pictures  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -225,33 +230,101 @@ _ = ax.plot([0, 1])
 plt.show()"""
 
 
-def test_nbval_keeps_the_figures_of_a_run(tmp_path: Path) -> None:
-    """On a checkout with one small notebook, of which nothing was drawn."""
-    image = shown("image/png", DOT)
-    image["data"]["text/plain"] = "<Figure size 640x480 with 1 Axes>"
-    notebook = json.loads(notebook_of("# Title", (FIGURE, ("plot",), [image])))
-    notebook["cells"][1]["metadata"]["mystnb"] = {"figure": {"name": "fig-a"}}
-    notebook["cells"][1]["execution_count"] = 1
-    path = tmp_path / "book" / "part" / "a.ipynb"
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with one small notebook, of which nothing was drawn as SVG."""
+    root = tmp_path_factory.mktemp("checkout")
+    path = root / "book" / "part" / "a.ipynb"
     path.parent.mkdir(parents=True)
+    notebook = json.loads(notebook_of("# Title", (FIGURE, ("plot",), [])))
+    notebook["cells"][1]["metadata"]["mystnb"] = {"figure": {"name": "fig-a"}}
     path.write_text(json.dumps(notebook))
-    shutil.copy(ROOT / "book" / "conftest.py", tmp_path / "book")
+    shutil.copy(ROOT / "book" / "conftest.py", root / "book")
     for folder in ("tools", "softtopk", "book/_extensions"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+        shutil.copytree(ROOT / folder, root / folder)
+    (root / "book" / "claims.yml").write_text("claims: []\n")
+    (root / "_toc.yml").write_text("root: book/part/a\n")
+    command = [sys.executable, "tools/refresh.py", path.relative_to(root)]
+    subprocess.run(command, cwd=root, check=True, capture_output=True)
+    return root
+
+
+def validated(root: Path) -> subprocess.CompletedProcess[str]:
+    """Have nbval run the notebook of a checkout."""
     command = [sys.executable, "-m", "pytest", "-q", "--nbval", "--nbval-current-env"]
-    paths = {"PYTHONPATH": str(tmp_path)}
-    run = subprocess.run(
-        [*command, "-p", "no:cacheprovider", str(path)],
-        cwd=tmp_path,
-        env=os.environ | paths,
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", "book/part/a.ipynb"],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
     )
+
+
+def test_nbval_keeps_the_figures_of_a_run(checkout: Path) -> None:
+    run = validated(checkout)
     assert run.returncode == 0, run.stdout
-    (figure,) = (tmp_path / "_build" / "figures").glob("*.svg")
-    assert drawn.current(tmp_path, figure.parent) == {"fig-a": figure}
+    (figure,) = (checkout / "_build" / "figures").glob("*.svg")
+    assert drawn.current(checkout, figure.parent) == {"fig-a": figure}
     drawing = figure.read_text(encoding="utf8").partition("\n")[2]
     assert drawing.startswith("<svg viewBox=")
+
+
+def test_a_wrong_picture_is_seen(checkout: Path, tmp_path: Path) -> None:
+    """The stored picture is that of another figure."""
+    root = tmp_path / "checkout"
+    shutil.copytree(checkout, root)
+    path = root / "book" / "part" / "a.ipynb"
+    notebook = json.loads(path.read_text())
+    (output,) = notebook["cells"][1]["outputs"]
+    output["data"]["image/png"] = picture()
+    path.write_text(json.dumps(notebook))
+    run = validated(root)
+    assert run.returncode == 1
+    assert "the stored picture is wrong" in run.stdout
+
+
+def picture(*, moved: float = 0, made: str | None = None, **style: Any) -> str:
+    """A line in a frame, as PNG in base64."""
+    figure = Figure(figsize=(3, 2))
+    axes = figure.subplots()
+    axes.plot([0, 1], [0.2, 0.8], **style)
+    axes.axvline(0.3 + moved, color="black")
+    data = io.BytesIO()
+    figure.savefig(data, metadata={"Software": made} if made else None)
+    return base64.b64encode(data.getvalue()).decode()
+
+
+def test_a_picture_of_the_same_is_the_same() -> None:
+    pixel = 1 / 250  # about: the frame is 232 pixels wide
+    assert picture(moved=pixel / 3) != picture()
+    assert pictures.changed(picture(), picture(moved=pixel / 3)) == ""
+    assert pictures.changed(picture(), picture(made="Another", lw=9)) == ""
+
+
+@pytest.mark.parametrize(
+    "style", [{"moved": 0.02}, {"ls": ":"}, {"color": "C1"}, {"visible": False}]
+)
+def test_a_picture_of_something_else_differs(style: dict[str, Any]) -> None:
+    assert "blocks differ" in pictures.changed(picture(), picture(**style))
+    stored, made = shown("image/png", picture()), shown("image/png", picture(**style))
+    assert pictures.wrong([stored], [made])
+    assert pictures.wrong([stored], []) == "1 pictures are stored, and 0 were drawn"
+
+
+def test_every_picture_is_of_the_release_that_is_pinned() -> None:
+    """Those of another are not compared with what a run draws."""
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf8")
+    (release,) = re.findall(r"^matplotlib==(.*)$", pins, re.MULTILINE)
+    frameworks = (ROOT / "requirements-frameworks.txt").read_text(encoding="utf8")
+    assert f"\nmatplotlib=={release}\n" in frameworks
+    makers = {
+        pictures.maker(png)
+        for path in (ROOT / "book").rglob("*.ipynb")
+        for cell in json.loads(path.read_text(encoding="utf8"))["cells"]
+        for png in pictures.shown(cell.get("outputs", []))
+    }
+    assert makers == {f"Matplotlib version{release}"}
 
 
 @pytest.mark.parametrize("text", ["", '<svg viewBox="0 0 1 1">\n</svg>\n'])
