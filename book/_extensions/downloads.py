@@ -2,8 +2,8 @@
 
 The notebooks of the book are MyST Markdown and hold nothing that the book does not
 need. A copy for readers, in ``_sources``, has plain Markdown in its place, a first cell
-that installs the package, the captions of its figures, and its checks and plot code
-hidden, in JupyterLab and in Colab, where the page folds them.
+that installs what it needs, the files that it reads, the captions of its figures, and
+its checks and plot code hidden, in JupyterLab and in Colab, where the page folds them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any
 import nbformat
 from claims.cells import announced, claimed, kind
 from claims.domain import get_ledger
-from drawn import is_training
 from install import requirement
 from plain import whole
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinxcontrib.bibtex.domain import BibtexDomain
+from standalone import code_of, files, first_cell, moved
 
-EXTRAS = ("figures", "symbolic")  # what the notebooks need of the package
-TRAINING = ("training",)  # and what those of the Part that trains need
 CODE = ("py:func", "py:class", "py:meth", "py:mod", "code")
 
 
@@ -50,7 +48,10 @@ class Words:
         if role.startswith("cite"):
             return self.works(role, text)
         if role == "install":
-            what = required(self.app, *text.split())
+            config = self.app.config
+            what = requirement(
+                config.publish_repository, *text.split(), ref=config.publish_ref
+            )
             return f"```bash\npip install {what}\n```"
         if role in CODE:
             return f"`{title or target.removeprefix('~')}`"
@@ -137,8 +138,9 @@ def numbers(env: BuildEnvironment) -> dict[str, str]:
 
 def for_readers(notebook: nbformat.NotebookNode, words: Words) -> nbformat.NotebookNode:
     """A copy of a notebook as a reader can use it anywhere."""
-    trains = is_training(Path(words.docname))
-    cells = [first_cell(words.app, *(TRAINING if trains else EXTRAS))]
+    code, config = code_of(notebook), words.app.config
+    cells = [first_cell(code, config.publish_repository, config.publish_ref)]
+    cells += files(code)
     for cell in notebook.cells:
         cells.append(cell)
         if cell.cell_type == "markdown":
@@ -147,29 +149,13 @@ def for_readers(notebook: nbformat.NotebookNode, words: Words) -> nbformat.Noteb
                 cells.pop()
         elif cell.cell_type == "code":
             hide(cell)
+            cell.source = moved(cell.source)
             if caption := captioned(cell, words):
                 cells.append(caption)
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number:03d}"
     notebook.cells = cells
     return notebook
-
-
-def required(app: Sphinx, *extras: str) -> str:
-    """The package of the book's own version, for pip."""
-    config = app.config
-    return requirement(config.publish_repository, *extras, ref=config.publish_ref)
-
-
-def first_cell(app: Sphinx, *extras: str) -> nbformat.NotebookNode:
-    """What installs the package, if it is not there."""
-    what = required(app, *extras)
-    if app.config.publish_repository:
-        return nbformat.v4.new_code_cell(f"%pip install --quiet {what}")
-    return nbformat.v4.new_markdown_cell(
-        f"To run this notebook, install the package: `pip install {what}` in the "
-        "folder of the project."
-    )
 
 
 def hide(cell: nbformat.NotebookNode) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import doctest
 import json
+import re
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 import pytest
@@ -18,6 +21,11 @@ sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 import install  # noqa: E402
 import plain  # noqa: E402
 import publish  # noqa: E402
+import standalone  # noqa: E402
+
+sys.path.append(str(ROOT / "tools"))
+
+import copies  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -222,11 +230,69 @@ def test_the_first_cell_installs_the_package(
     assert line.strip() == f"pip install {install.requirement(repository, 'torch')}"
 
 
-def test_what_trains_installs_the_frameworks(
-    tmp_path: Path, no_environment: None
-) -> None:
-    first = taken(build(tmp_path, REPOSITORY), "book/training/loop")[0]
-    assert first.source.endswith(install.requirement(REPOSITORY, "training", ref=REF))
+NOTEBOOKS = sorted((ROOT / "book").rglob("*.ipynb"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))["project"]
+MODULES = {"scikit-learn": "sklearn"}  # where a module is called otherwise
+
+
+def code_in(path: Path) -> str:
+    """The code of a notebook."""
+    return standalone.code_of(nbformat.read(path, as_version=4))
+
+
+def offered(*extras: str) -> set[str]:
+    """The modules that the package brings along with its extras."""
+    found = {"softtopk", "numpy"}
+    for line in (r for e in extras for r in PROJECT["optional-dependencies"][e]):
+        name, more = re.match(r"([\w-]+)(?:\[([\w,]+)\])?", line).groups()
+        ours = name == "softtopk"
+        found |= offered(*more.split(",")) if ours else {MODULES.get(name, name)}
+    return found
+
+
+def imported(code: str) -> set[str]:
+    """The modules that code imports, also the code in its texts."""
+    found = re.findall(r"^\s*from ([\w.]+) import", code, re.MULTILINE)
+    for line in re.findall(r"^\s*import (.+)$", code, re.MULTILINE):
+        found += [part.split()[0] for part in line.split(",")]
+    return {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_copy_asks_for_all_that_it_needs(path: Path) -> None:
+    code = code_in(path)
+    assert imported(code) <= offered(*standalone.extras(code))
+    cells = standalone.files(code)
+    there = {cell.source.split()[1] for cell in cells}
+    code = standalone.moved(code)
+    assert "../" not in code
+    assert '"benchmarks"' not in code
+    assert set(re.findall(r'Path\("([^"]+)"', code)) == there
+    asked = standalone.commands(code, REPOSITORY, REF)
+    assert ("ISLP" in code) == ("--no-deps islp" in asked[-1])
+
+
+def test_what_trains_installs_the_frameworks() -> None:
+    torch = "import softtopk.torch as stk"
+    cell = standalone.first_cell(torch, REPOSITORY, REF)
+    wanted = install.requirement(REPOSITORY, "training", ref=REF)
+    assert cell.source == f"%pip install --quiet {wanted}"
+    cell = standalone.first_cell(f'{torch}\nfind_spec("ISLP")', "", REF)
+    assert '`pip install ".[training]"`, then `pip install --no-deps' in cell.source
+
+
+def test_a_package_of_data_is_the_one_of_the_book() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf8")
+    (pinned,) = re.findall(r"^DATA\s*:= (.*)$", makefile, re.MULTILINE)
+    assert pinned.split() == list(standalone.DATA.values())
+
+
+def test_a_measured_file_comes_along() -> None:
+    (cell,) = standalone.files('Path("../../benchmarks/scale.json")')
+    first, _, text = cell.source.partition("\n")
+    assert first == "%%writefile scale.json"
+    measured = (ROOT / "benchmarks" / "scale.json").read_text(encoding="utf8")
+    assert json.loads(text) == json.loads(measured)
 
 
 def test_links_lead_to_the_site(tmp_path: Path, no_environment: None) -> None:
@@ -260,5 +326,6 @@ def test_directives_become_markdown(text: str, wanted: str) -> None:
     assert plain.whole(text, words) == wanted
 
 
-def test_examples_hold() -> None:
-    assert doctest.testmod(install).failed == 0
+@pytest.mark.parametrize("module", [install, standalone, copies])
+def test_examples_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0

@@ -120,7 +120,7 @@ def run_faults(script: str) -> list[str]:
     for words in re.findall(r"^\s*make ([a-z ]+)$", script, re.MULTILINE):
         faults += [f"no make {word}" for word in words.split() if word not in TARGETS]
     for python, path in re.findall(
-        r"(?:^|[\s(])(python )?((?:tools|\.ci)/[\w./-]+)", script
+        r"(?:^|[\s(]|bin/)(python )?((?:tools|\.ci)/[\w./-]+)", script
     ):
         if not (ROOT / path).is_file():
             faults.append(f"no file {path}")
@@ -208,6 +208,17 @@ def test_every_weekly_failure_is_told() -> None:
     assert set(jobs["report"]["needs"]) == set(jobs) - {"report"}
     assert jobs["report"]["if"] == "failure()"
     assert jobs["report"]["permissions"] == {"issues": "write"}
+
+
+def test_every_copy_is_run_every_week_and_some_with_every_change() -> None:
+    weekly = load(GITHUB / "workflows" / "newest.yml")["jobs"]["copies"]["steps"]
+    assert any(s.get("run", "").endswith("tools/copies.py --fresh") for s in weekly)
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf8").replace("\\\n", "")
+    (names,) = re.findall(r"tools/copies\.py (.*)", script)
+    paths = [ROOT / "book" / f"{name}.ipynb" for name in names.split()]
+    codes = [path.read_text(encoding="utf8") for path in paths]
+    for kind in ("import sympy", "../../benchmarks/", "import torch"):
+        assert any(kind in code for code in codes)
 
 
 def writers(workflow: dict[Any, Any]) -> dict[str, dict[str, str]]:
