@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from claims.checks import code_cells
+from docutils import nodes
 from IPython.lib import pretty
 from sphinx.application import Sphinx
 
@@ -112,13 +113,18 @@ def _offer(
 ) -> None:
     if doctree is None or prepared(app) is None or app.builder.format != "html":
         return
-    cells = [cell.astext() for cell in code_cells(doctree)]
-    if not cells:
+    if not any(code_cells(doctree)):
         return
-    found = sorted({name for text in cells for name in _imports(text)})
+    found = needs(doctree)
     app.add_css_file(STYLE)
     said = {"data-needs": " and ".join(found), "data-megabytes": _megabytes(app)}
     app.add_js_file(SCRIPT, defer="defer", **said)
+
+
+def needs(doctree: nodes.document) -> list[str]:
+    """The frameworks that the code of a page imports."""
+    texts = [cell.astext() for cell in code_cells(doctree)]
+    return sorted({name for text in texts for name in _imports(text)})
 
 
 def _imports(text: str) -> list[str]:

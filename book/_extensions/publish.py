@@ -5,7 +5,8 @@ book is published. An empty setting takes the environment variable of the same n
 capitals, which is how a workflow says where it publishes:
 
 ``publish_repository``
-    Address of the repository. It brings the source, issue and launch buttons.
+    Address of the repository. It brings the source and issue buttons, and that of
+    Binder to the pages whose code runs there.
 
 ``publish_ref``
     What the repository calls the sources of this book: a commit, a tag or a branch. The
@@ -30,7 +31,6 @@ script with two thousand icons) is left out of the build.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import unicodedata
@@ -40,13 +40,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from docutils import nodes
+from live import needs
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
-from versions import tag, version
+from versions import SETTINGS, setting
 
-SETTINGS = ("publish_repository", "publish_ref", "publish_site", "publish_pdf")
-BRANCH = "main"
 BINDER = "https://mybinder.org"
 LENGTH = 200  # characters of a description that search engines and previews show
 UNUSED = (
@@ -57,12 +56,6 @@ UNUSED = (
 )
 
 # --- Settings ------------------------------------------------------------------------
-
-
-def setting(name: str, given: str = "") -> str:
-    """What is `given`, or the environment's, or what holds without either."""
-    found = (given or os.environ.get(name.upper(), "")).rstrip("/")
-    return found or (tag(version()) or BRANCH if name == "publish_ref" else "")
 
 
 def _apply_settings(app: Sphinx, config: Config) -> None:
@@ -228,6 +221,12 @@ def _complete_page(
         )
     if doctree is None:
         return
+    if needs(doctree):  # Binder has no framework (.binder/requirements.txt)
+        context["header_buttons"] = [
+            button
+            for button in context.get("header_buttons", [])
+            if button.get("label") != "launch-buttons"
+        ]
     if language := app.env.metadata.get(pagename, {}).get("lang"):
         context["language"] = language
     # docutils adds a line about the size of the screen, which the theme has already.

@@ -1,11 +1,18 @@
-"""The version of the sources, and what the repository calls it."""
+"""What a book is and where it is published: said once, for its pages and the package.
+
+This module needs nothing that has to be installed.
+"""
 
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+BRANCH = "main"
+# In _config.yml, which says what they mean; publish.py says what they do.
+SETTINGS = ("publish_repository", "publish_ref", "publish_site", "publish_pdf")
 
 
 def version() -> str:
@@ -25,3 +32,9 @@ def tag(version: str) -> str:
     ('v0.2.0', '')
     """
     return "" if "dev" in version else f"v{version}"
+
+
+def setting(name: str, given: str = "") -> str:
+    """What is `given`, or the environment's, or what holds without either."""
+    found = (given or os.environ.get(name.upper(), "")).rstrip("/")
+    return found or (tag(version()) or BRANCH if name == "publish_ref" else "")

@@ -20,19 +20,19 @@ sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
 import install  # noqa: E402
 import plain  # noqa: E402
-import publish  # noqa: E402
 import standalone  # noqa: E402
 
 sys.path.append(str(ROOT / "tools"))
 
 import copies  # noqa: E402
+from versions import setting  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
 
 REPOSITORY = "https://github.com/owner/name"
 SITE = "https://owner.github.io/name"
-REF = publish.setting("publish_ref")
+REF = setting("publish_ref")
 LEDGER = """
 sources:
   post: {title: A post, url: "https://example.org/post", covers: the text}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -24,8 +25,10 @@ sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 sys.path.insert(0, str(ROOT / "tests"))
 
 import publish  # noqa: E402
+import standalone  # noqa: E402
 import versions  # noqa: E402
 from addresses import Host  # noqa: E402
+from versions import SETTINGS, setting  # noqa: E402
 
 # Sphinx and its theme use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -62,7 +65,7 @@ DOT = bytes.fromhex(
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the machine sets is not part of the test."""
-    for name in publish.SETTINGS:
+    for name in SETTINGS:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
@@ -167,7 +170,7 @@ def test_the_repository_brings_its_buttons(public_site: Site) -> None:
     links = public_site.page("part/chapter.html").select(".article-header-buttons a")
     addresses = [link["href"] for link in links]
     assert REPOSITORY in addresses
-    ref = publish.setting("publish_ref")
+    ref = setting("publish_ref")
     assert f"{REPOSITORY}/blob/{ref}/part/chapter.md?plain=1" in addresses
     assert any(a.startswith(f"{REPOSITORY}/issues/new?") for a in addresses)
 
@@ -286,7 +289,9 @@ def test_buttons_lead_to_the_sources_of_the_page(published: Site, name: str) -> 
     path = f"book/{name}.{suffix}"
     assert source == f"{REPOSITORY}/blob/{COMMIT}/{path}?plain=1"
     binder = f"https://mybinder.org/v2/gh/owner/name/{COMMIT}?urlpath=lab/tree/{path}"
-    assert (binder in addresses) == (suffix == "ipynb")
+    runs = name == "selection/problem"  # Binder lacks what the loop imports
+    assert (binder in addresses) == runs
+    assert any("mybinder.org" in a for a in addresses) == runs
 
 
 @pytest.mark.parametrize(
@@ -309,17 +314,37 @@ def test_an_address_that_leads_nowhere_is_found(address: str) -> None:
     assert "master" not in address or host.fault(sound) is None
 
 
+def pins(path: Path) -> dict[str, str]:
+    """The release of each package that a file of requirements pins."""
+    found = re.findall(r"^([\w.-]+)==(\S+)$", path.read_text(), re.MULTILINE)
+    return {name.lower().replace("-", "_"): release for name, release in found}
+
+
+def test_binder_has_what_a_page_with_its_button_needs() -> None:
+    """Pinned, and as the book is."""
+    folder = ROOT / ".binder"
+    book, binder = (pins(path / "requirements.txt") for path in (ROOT, folder))
+    assert {"jupyterlab", "jupyterlab_myst", "ipykernel"} <= set(binder)
+    assert {n for n in binder if n in book and binder[n] != book[n]} == set()
+    text = (folder / "requirements.txt").read_text()
+    *lines, last = [line for line in text.splitlines() if line[0] != "#"]
+    assert len(binder) == len(lines)
+    assert last == f"-e .[{','.join(reversed(standalone.EXTRAS))}]"
+    python = (folder / "runtime.txt").read_text().strip().removeprefix("python-")
+    assert f"(CPython {python})" in (ROOT / "requirements.txt").read_text()
+
+
 @pytest.mark.parametrize(
     ("version", "ref"), [("0.2.0", "v0.2.0"), ("0.3.0.dev0", "main")]
 )
 def test_a_release_is_named_by_its_tag(
     monkeypatch: pytest.MonkeyPatch, version: str, ref: str
 ) -> None:
-    monkeypatch.setattr(publish, "version", lambda: version)
-    assert publish.setting("publish_ref") == ref
+    monkeypatch.setattr(versions, "version", lambda: version)
+    assert setting("publish_ref") == ref
     monkeypatch.setenv("PUBLISH_REF", COMMIT)
-    assert publish.setting("publish_ref") == COMMIT
-    assert publish.setting("publish_ref", "v1") == "v1"
+    assert setting("publish_ref") == COMMIT
+    assert setting("publish_ref", "v1") == "v1"
 
 
 # --- Settings ------------------------------------------------------------------------
@@ -328,7 +353,7 @@ def test_a_release_is_named_by_its_tag(
 def configured(**settings: str) -> Config:
     """The configuration after the settings have been read."""
     config = Config(overrides=settings | {"html_theme_options": {}})
-    for name in publish.SETTINGS:
+    for name in SETTINGS:
         config.add(name, "", "html", str)
     config.add("html_theme_options", {}, "html", dict)
     config.add("html_baseurl", "", "html", str)
@@ -391,6 +416,6 @@ def test_a_footnote_mark_is_no_word() -> None:
 def test_the_book_itself_invents_no_address() -> None:
     config: dict[str, Any] = yaml.safe_load((ROOT / "_config.yml").read_text())
     settings = config["sphinx"]["config"]
-    assert {settings[name] for name in publish.SETTINGS} == {""}
+    assert {settings[name] for name in SETTINGS} == {""}
     assert "baseurl" not in config["html"]
     assert "repository" not in config

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "book" / "_extensions"))
 
 from addresses import Host
-from publish import setting
+from versions import setting
 
 HOST = Host(setting("publish_repository"), setting("publish_ref"))
 PAGES = setting("publish_site")
