@@ -24,6 +24,7 @@ NBVAL  = --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_LIMIT)
 # left out where that fails.
 PEERS       := .venv-peers
 DIST        := .venv-dist
+LAB         := .venv-lab
 PEERS_PYTHON ?= $(or $(shell PYENV_VERSION=3.12 python3.12 -c 'import sys; print(sys.executable)' \
   2>/dev/null),$(PYTHON))
 TORCH_INDEX ?=
@@ -55,7 +56,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env environments newest book live pdf site test quick times frameworks
-.PHONY: proofs lint browser bench
+.PHONY: proofs lint browser bench lab
 .PHONY: bench-frameworks accelerator bench-scale peers refresh dist serve clean
 
 help: ## show this list
@@ -163,6 +164,15 @@ refresh: $(STAMP) $(FRAMEWORKS)/.installed ## run every notebook again and store
 	$(BIN)/python tools/picture.py
 	$(BIN)/python tools/refresh.py
 	$(BIN)/python tools/draw.py --training
+
+$(LAB)/.installed: .binder/requirements.txt pyproject.toml
+	@test -x $(LAB)/bin/python || $(PYTHON) -m venv $(LAB)
+	$(LAB)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+lab: $(LAB)/.installed ## open the chapters in JupyterLab, where their text is set as on the pages
+	$(LAB)/bin/jupyter lab --ServerApp.root_dir=. \
+	  --LabApp.default_url=/lab/tree/book/selection/problem.ipynb
 
 $(DIST)/.installed: requirements-dist.txt
 	@test -x $(DIST)/bin/python || $(PYTHON) -m venv $(DIST)

@@ -100,12 +100,28 @@ def links(repository: str, site: str) -> dict[str, str]:
     return found
 
 
-def readme(text: str, repository: str, ref: str) -> str:
+def page(target: str, site: str) -> str:
+    """The published page of a chapter, of a Part or of a place in one, if it has one.
+
+    >>> page("book/training/loop.ipynb#a", "https://b"), page("book/training", "https://b")
+    ('https://b/book/training/loop.html#a', 'https://b/book/training/part.html')
+    >>> page("CHANGELOG.md", "https://b"), page("book/training", "")
+    ('', '')
+    """
+    found = re.fullmatch(r"(book/[\w/-]+?)(/?|\.md|\.ipynb)(#.*)?", target)
+    if not site or found is None:
+        return ""
+    name = found[1] if found[2].startswith(".") else f"{found[1]}/part"
+    there = any((ROOT / f"{name}{end}").is_file() for end in (".md", ".ipynb"))
+    return f"{site}/{name}.html{found[3] or ''}" if there else ""
+
+
+def readme(text: str, repository: str, ref: str, site: str = "") -> str:
     """The README as PyPI can show it, where no path leads into the repository.
 
-    A relative link becomes an address in the repository, at `ref`; without a
-    repository its words remain, and a picture goes. The package is installed from
-    the registry, instead of a clone.
+    A link to a chapter leads to its published page, any other to the repository, at
+    `ref`; where there are none, its words remain, and a picture goes. The package is
+    installed from the registry, instead of a clone.
 
     >>> readme("[a](b.md) ![c](d.png) [e](https://f)", "https://g/h", "v1")
     '[a](https://g/h/blob/v1/b.md) ![c](https://g/h/raw/v1/d.png) [e](https://f)'
@@ -122,6 +138,8 @@ def readme(text: str, repository: str, ref: str) -> str:
         mark, words, target = link.groups()
         if urlsplit(target).scheme or target.startswith("#"):
             return link[0]
+        if address := page(target, site):
+            return f"[{words}]({address})"
         if not repository:
             return "" if mark else words
         kind = "raw" if mark else "blob"
@@ -155,9 +173,9 @@ def stage(folder: Path, environment: Mapping[str, str]) -> None:
         for name in ("REPOSITORY", "SITE")
     )
     ref = tag(version()) or "main"
-    page = folder / "README.md"
-    text = readme(page.read_text(encoding="utf8"), repository, ref)
-    page.write_text(text, encoding="utf8", newline="\n")
+    first = folder / "README.md"
+    text = readme(first.read_text(encoding="utf8"), repository, ref, site)
+    first.write_text(text, encoding="utf8", newline="\n")
     if found := links(repository, site):
         lines = "".join(f'{name} = "{address}"\n' for name, address in found.items())
         project = folder / "pyproject.toml"

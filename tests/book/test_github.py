@@ -66,6 +66,19 @@ def test_anchor_guard_finds_the_fault() -> None:
     assert "CONTRIBUTING.md#nowhere" in dead_anchors(text)
 
 
+def test_the_ways_of_the_readme_are_there() -> None:
+    """With make and without."""
+    for name in re.findall(r"^pip install -r (\S+)", README, re.MULTILINE):
+        assert (ROOT / name).is_file()
+    assert set(re.findall(r"^make ([a-z]+)", README, re.MULTILINE)) <= TARGETS
+    recipe = MAKEFILE.partition("\nlab: ")[2].partition("\n\n")[0]
+    (chapter,) = re.findall(r"default_url=/lab/tree/(\S+)", recipe)
+    assert (ROOT / chapter).is_file()
+    lab = (ROOT / ".binder" / "requirements.txt").read_text(encoding="utf8")
+    assert "\njupyterlab_myst==" in lab
+    assert re.search(r"^\$\(LAB\)/.installed: \.binder/requirements", MAKEFILE, re.M)
+
+
 # --- Workflows -----------------------------------------------------------------------
 
 

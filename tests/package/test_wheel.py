@@ -185,16 +185,23 @@ def test_no_link_of_the_published_readme_leads_nowhere():
     text = (ROOT / "README.md").read_text(encoding="utf8")
     targets = re.compile(r"\]\(([^)\s]+)\)")
     assert any(not target.startswith("https:") for target in targets.findall(text))
-    for repository in ("", "https://example.org/owner/name"):
-        found = targets.findall(dist.readme(text, repository, "v1"))
+    repository, site = "https://example.org/owner/name", "https://example.org/pages"
+    for addresses in (("", ""), (repository, ""), ("", site), (repository, site)):
+        found = targets.findall(dist.readme(text, addresses[0], "v1", addresses[1]))
         assert found
         assert all(target.startswith(("https://", "#")) for target in found)
+        assert addresses[0] or not any(t.startswith(repository) for t in found)
+        pages = [t.removeprefix(f"{site}/") for t in found if t.startswith(site)]
+        assert bool(pages) == bool(addresses[1])
+        for page in pages:
+            path = ROOT / page.partition("#")[0]
+            assert any(path.with_suffix(s).exists() for s in (".md", ".ipynb"))
 
 
 def test_the_published_readme_installs_from_the_registry():
     text = (ROOT / "README.md").read_text(encoding="utf8")
     found = dist.readme(text, "", "v1")
-    lines = [line for line in found.splitlines() if line.startswith("pip install")]
+    lines = re.findall(r"^pip install (?!-r).*", found, re.MULTILINE)
     names = [line.split("#")[0].split()[-1].strip('"') for line in lines]
     assert names == ["softtopk", "softtopk[torch]"]
     assert len({line.index("#") for line in lines}) == 1
