@@ -89,14 +89,21 @@ def draw(self: Figure, renderer: Any, _draw: Any = Figure.draw) -> None:
 
 
 def svg(figure: Figure) -> str:
-    """A figure as SVG; it keeps its size."""
+    """A figure as SVG; it stays what it was, so that its PNG does, too."""
     size = figure.get_size_inches()
+    state = [
+        (axes, axes.viewLim.frozen(), axes.get_position(original=True))
+        for axes in figure.axes
+    ]
     figure.set_size_inches(ZOOM * size)
     try:
         with mpl.rc_context(SETTINGS), patch.object(Figure, "draw", draw):
             return str(print_figure(figure, fmt="svg", metadata={"Date": None}))
     finally:
         figure.set_size_inches(size)
+        for axes, box, place in state:  # what a layout in another size has moved
+            axes.viewLim.set(box)
+            axes._set_position(place)
 
 
 def take_over(shell: Any) -> None:

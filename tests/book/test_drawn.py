@@ -30,6 +30,7 @@ sys.path.append(str(ROOT / "tools"))
 
 import drawn  # noqa: E402
 import pictures  # noqa: E402
+import vector  # noqa: E402
 
 # Sphinx and MyST-NB use what their own dependencies have deprecated.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -268,6 +269,23 @@ def test_nbval_keeps_the_figures_of_a_run(checkout: Path) -> None:
     assert drawn.current(checkout, figure.parent) == {"fig-a": figure}
     drawing = figure.read_text(encoding="utf8").partition("\n")[2]
     assert drawing.startswith("<svg viewBox=")
+
+
+def test_a_drawing_leaves_the_figure_as_it_was() -> None:
+    def png(*, after: bool) -> str:
+        made = Figure(figsize=(6.4, 3.2), layout="constrained")
+        left, right = made.subplots(1, 2)
+        left.plot([0, 3], [0, 1])
+        right.plot([0, 1], [0, 3])
+        for axes in (left, right):
+            axes.set_aspect("equal", adjustable="datalim")
+        if after:
+            vector.svg(made)
+        data = io.BytesIO()
+        made.savefig(data, bbox_inches="tight")
+        return base64.b64encode(data.getvalue()).decode()
+
+    assert pictures.changed(png(after=False), png(after=True)) == ""
 
 
 def test_a_wrong_picture_is_seen(checkout: Path, tmp_path: Path) -> None:
