@@ -16,7 +16,8 @@ capitals, which is how a workflow says where it publishes:
 ``publish_site``
     Address of the folder that holds the pages. It brings canonical links, tags for link
     previews, and the files ``sitemap.xml``, ``robots.txt`` and ``404.html``, all of
-    which need it.
+    which need it; and each page says its version and leads to ``versions.html``, which
+    lists the releases that stand beside the newest (``tools/beside.py``).
 
 ``publish_pdf``
     The built printed edition, relative to the book's configuration. It is copied beside
@@ -44,7 +45,7 @@ from live import needs
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.errors import ConfigError
-from versions import SETTINGS, setting
+from versions import SETTINGS, setting, version
 
 BINDER = "https://mybinder.org"
 LENGTH = 200  # characters of a description that search engines and previews show
@@ -81,6 +82,10 @@ def _apply_settings(app: Sphinx, config: Config) -> None:
         }
     if config.publish_site:
         config.html_baseurl = config.publish_site + "/"
+        config.html_theme_options["extra_footer"] = (
+            f"Version {version()}; "
+            f'<a href="{escape(config.publish_site)}/versions.html">all versions</a>'
+        )
 
 
 def _check_pdf(app: Sphinx) -> None:
@@ -266,40 +271,60 @@ def robots(site: str) -> str:
     return f"User-agent: *\nAllow: /\n\nSitemap: {site}sitemap.xml\n"
 
 
-def not_found(site: str, title: str) -> str:
-    """The page for an address that is no page.
+STYLE = """<style>
+      :root { color-scheme: light dark; }
+      body { margin: 12vh auto; max-width: 34rem; padding: 0 1.25rem;
+        font: 1.1rem/1.6 system-ui, sans-serif; }
+      input, button { font: inherit; padding: 0.3rem 0.6rem; max-width: 100%; }
+    </style>"""
 
-    A host shows it at any depth, so that its links are whole addresses and its style is
-    in the page.
-    """
-    site, title = escape(site), escape(title)
+
+def alone(title: str, main: str) -> str:
+    """A page of the host's, which holds its style: it may be shown at any depth."""
     return f"""<!DOCTYPE html>
 <html lang="en">
   <head>
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="robots" content="noindex" />
-    <title>No such page &#8212; {title}</title>
-    <style>
-      :root {{ color-scheme: light dark; }}
-      body {{ margin: 12vh auto; max-width: 34rem; padding: 0 1.25rem;
-        font: 1.1rem/1.6 system-ui, sans-serif; }}
-      input, button {{ font: inherit; padding: 0.3rem 0.6rem; max-width: 100%; }}
-    </style>
+    <title>{title}</title>
+    {STYLE}
   </head>
   <body>
     <main>
-      <h1>No such page</h1>
+{main}
+    </main>
+  </body>
+</html>
+"""
+
+
+def not_found(site: str, title: str) -> str:
+    """The page for an address that is no page; its links are whole addresses."""
+    site, title = escape(site), escape(title)
+    return alone(
+        f"No such page &#8212; {title}",
+        f"""      <h1>No such page</h1>
       <p>This address leads nowhere in <a href="{site}">{title}</a>. The page may have
         moved: search for it, or begin at the <a href="{site}">first page</a>.</p>
       <form role="search" action="{site}search.html">
         <input type="search" name="q" aria-label="Search the book" />
         <button>Search</button>
-      </form>
-    </main>
-  </body>
-</html>
-"""
+      </form>""",
+    )
+
+
+def versions_page(site: str, newest: str, tags: list[str]) -> str:
+    """The page that leads to the book of each release, the newest first."""
+    items = [f'<li><a href="{escape(site)}/">{newest}</a>, the newest</li>'] + [
+        f'<li><a href="{escape(site)}/{tag}/">{tag.removeprefix("v")}</a></li>'
+        for tag in tags
+    ]
+    lines = "\n".join(f"        {item}" for item in items)
+    return alone(
+        "Versions of the book",
+        f"      <h1>Versions of the book</h1>\n      <ul>\n{lines}\n      </ul>",
+    )
 
 
 def _write_files(app: Sphinx, exception: Exception | None) -> None:
@@ -315,6 +340,7 @@ def _write_files(app: Sphinx, exception: Exception | None) -> None:
         ("sitemap.xml", site and sitemap(site, pages)),
         ("robots.txt", site and robots(site)),
         ("404.html", site and not_found(site, config.html_title)),
+        ("versions.html", site and versions_page(config.publish_site, version(), [])),
     ):
         if text:
             (out / name).write_text(text, encoding="utf8")
