@@ -26,6 +26,11 @@ capitals, which is how a workflow says where it publishes:
 With all of them empty, a page holds no address of its own. A description of each page,
 from its first paragraph or from ``html_meta`` in its front matter, is always there.
 
+Extensions that write such things were tried: sphinxext-opengraph leaves TeX in the
+descriptions and runs on into the next paragraphs; sphinx-sitemap lists the index, the
+search and the page for a missing address, too; and the page of sphinx-notfound-page
+needs the style and scripts of the site.
+
 What the theme ships and no page asks for (source maps, fonts in a second format, a
 script with two thousand icons) is left out of the build.
 """
