@@ -10,9 +10,10 @@ plot, imports, helpers
     "Plot code", "Imports" and "Helpers": functions that open cells call, each of which
     the text names before the first call.
 
-A fold holds the code and its plain output. Formulas that a cell shows stay in sight below
-it, and a figure above it: who reads wants the figure, and its code perhaps afterwards. The anchor ``check-A66`` is the fold itself: ``folds.js`` opens it to
-whoever follows a link there, and gives each page one switch that opens all.
+A fold holds the code and its plain output. Formulas that a cell shows stay in sight
+below it. A figure stays in sight above it, because a reader wants the figure first and
+its code perhaps afterwards. The anchor ``check-A66`` is the fold itself: ``folds.js``
+opens it to whoever follows a link there, and gives each page one switch that opens all.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ def test_what_is_to_be_seen_stays_in_sight(page: BeautifulSoup) -> None:
     for kind, what in (("plot", "img"), ("check", ".math")):
         fold = only(page, kind)
         assert fold.select_one(what) is None
-        assert fold.find_parent(class_="cell").select_one(f":scope > .cell_output {what}")
+        cell = fold.find_parent(class_="cell")
+        assert cell.select_one(f":scope > .cell_output {what}")
 
 
 def test_a_figure_stands_above_its_code(page: BeautifulSoup) -> None:
