@@ -5,11 +5,15 @@ are compared with those of the run (``tools/pictures.py``). If a figure of a not
 was never drawn as SVG, or was drawn from other code, the notebook's kernel shows its
 figures as SVG as well, and they are kept in ``_build/figures`` once every cell has
 passed, so that no other run draws them.
+
+What trains runs for thousands of steps, and the last digits differ from processor to
+processor: its pictures are compared only where EVERY is set.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +65,8 @@ def pytest_runtest_call(item: Any) -> Iterator[None]:
     """Compare and keep what a cell has shown; after the last cell, store it."""
     yield
     notebook = item.parent
-    if item.path.suffix == ".ipynb" and item.options["check"]:
+    compared = is_cell(item) or (item.path.suffix == ".ipynb" and "EVERY" in os.environ)
+    if compared and item.options["check"]:
         fault = tool("pictures").wrong(item.cell.outputs, item.test_outputs)
         if fault:
             pytest.fail(f"the stored picture is wrong: {fault}")
