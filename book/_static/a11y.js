@@ -45,6 +45,11 @@ for (const button of all(".theme-switch-button")) {
 const contents = document.querySelector("nav.bd-docs-nav");
 if (contents) {
   contents.setAttribute("aria-label", "Contents: move with the arrow keys");
+  const keys = document.createElement("p"); // shown to whoever is here by the keyboard
+  keys.className = "contents-keys";
+  keys.textContent = "↑ ↓ move, Enter opens a page or a Part";
+  keys.setAttribute("aria-hidden", "true"); // the name says it
+  contents.prepend(keys);
   const items = () =>
     [...contents.querySelectorAll("a, summary")].filter((item) => item.checkVisibility());
   const entries = contents.querySelectorAll("a, summary");
@@ -65,6 +70,19 @@ if (contents) {
     to.focus();
   });
 }
+
+// A dialog, such as the contents on a narrow screen or the search, gives the focus back
+// when Escape closes it. Opened by the mouse there may be nothing to give it back to, and
+// the reader would begin again at the top of the page: the button that opened it takes it.
+let pressed = null;
+const outside = (target) => !target.closest("dialog") && target.closest("button, label");
+document.addEventListener("click", ({ target }) => (pressed = outside(target) || pressed), true);
+for (const dialog of all("dialog"))
+  dialog.addEventListener("close", () =>
+    setTimeout(() => {
+      if (document.activeElement === document.body) pressed?.focus();
+    }),
+  );
 
 // A box that scrolls sideways must be reachable by keyboard. Whether it scrolls depends
 // on its width, which changes with the window, the formulas and folded blocks.

@@ -61,16 +61,55 @@
   form.append(reset, count);
   tables[0].before(form);
 
+  // On a phone the rows would be 150 screens: there each section of a source is a line,
+  // which a press unfolds, until a filter chooses among the rows.
+  const groups = [];
+  function fold() {
+    for (const row of rows) {
+      // A comment is a claim or two: all comments are one line.
+      const name = (row.section ?? "").replace(/^(Comment|Reply) by .*/, "");
+      let group = groups.at(-1);
+      if (group?.source !== row.source || group.name !== name) {
+        const [title] = row.element.dataset.sourceTitle.split(",");
+        const words = [title, name].filter(Boolean).join(": ");
+        const button = document.createElement("button");
+        button.type = "button";
+        const head = document.createElement("tr");
+        head.className = "claim-group";
+        head.append(document.createElement("th"));
+        head.firstChild.colSpan = 3;
+        head.firstChild.append(button);
+        row.element.before(head);
+        group = { source: row.source, name, words, head, button, open: false, rows: 0 };
+        button.addEventListener("click", () => {
+          group.open = !group.open;
+          show();
+        });
+        groups.push(group);
+      }
+      group.rows += 1;
+      row.group = group;
+    }
+    for (const { words, button, rows: held } of groups)
+      button.textContent = `${words} (${held})`;
+  }
+  if (matchMedia("(max-width: 40rem)").matches) fold();
+
   function show() {
     const wanted = fields.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const filtering = Object.values(fields).some((control) => control.value);
     let shown = 0;
     for (const row of rows) {
       const fits =
         ["source", "section", "verdict", "state", "proof"].every(
           (name) => !fields[name].value || fields[name].value === row[name],
         ) && wanted.every((word) => row.words.includes(word));
-      row.element.hidden = !fits;
-      shown += fits;
+      row.element.hidden = !fits || (!filtering && row.group?.open === false);
+      shown += !row.element.hidden;
+    }
+    for (const { head, button, open } of groups) {
+      head.hidden = filtering;
+      button.setAttribute("aria-expanded", open);
     }
     typeset();
     count.textContent = `${shown} of ${rows.length} rows shown`;
@@ -101,6 +140,7 @@
     if (!row) return;
     if (row.element.hidden) {
       form.reset();
+      if (row.group) row.group.open = true;
       show();
     }
     row.element.scrollIntoView();
@@ -141,7 +181,7 @@
   window.MathJax.startup = {
     async pageReady() {
       const others = ".math:not(table.claim-ledger .math)";
-      await MathJax.typesetPromise([...document.querySelectorAll(others)]);
+      await softtopkTypeset(document.querySelectorAll(others));
       ready = true;
       await typeset();
     },

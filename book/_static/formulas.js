@@ -202,4 +202,29 @@
     for (const item of math) each(item);
   };
   MathJax.options.renderActions = { pieces: [201, every, each] };
+
+  // What is in sight is set first: a chapter has up to a thousand formulas, and MathJax
+  // would show none before it has set all. In between the page stays alive, and whoever
+  // scrolls comes first again.
+  const MOST = 40; // formulas at a time; more than are in sight on a phone
+  const inSight = (node) => {
+    const { top, bottom, width } = node.getBoundingClientRect();
+    return width > 0 && bottom > 0 && top < innerHeight;
+  };
+  const isBelow = (node) => node.getBoundingClientRect().bottom > 0;
+  window.softtopkTypeset = async (nodes) => {
+    const [above, below] = [[], []];
+    for (const node of nodes) (isBelow(node) ? below : above).push(node);
+    let rest = [...below, ...above.reverse()];
+    while (rest.length) {
+      const seen = rest.filter(inSight);
+      const next = new Set((seen.length ? seen : rest).slice(0, MOST));
+      rest = rest.filter((node) => !next.has(node));
+      await MathJax.typesetPromise([...next]);
+      await new Promise((after) => setTimeout(after));
+    }
+  };
+  MathJax.startup ??= {};
+  MathJax.startup.pageReady ??= () =>
+    window.softtopkTypeset(document.querySelectorAll(".math:not(.math *)"));
 })();

@@ -236,9 +236,11 @@
       this.box?.remove();
       this.box = null;
       this.list = [];
+      this.owner.replaced(false);
     }
     show(output) {
       this.box ??= this.owner.place(this.region());
+      this.owner.replaced(!this.owner.edited && output.output_type !== "error");
       const last = this.list.at(-1);
       const stream = output.output_type === "stream" && last?.name === output.name;
       if (stream) {
@@ -328,6 +330,8 @@
       }
       if (focus) this.editor.focus();
     }
+    // Whether the run here takes the place of what the book prints.
+    replaced() {}
     reset() {
       this.editor?.reset();
       this.editor?.focus();
@@ -359,6 +363,12 @@
         button("Run", `Run ${this.name}`, () => this.run()),
       );
       toolbar(this.buttons, this.name);
+    }
+    // The same code shows the same again, and once is enough. With changes a reader wants
+    // to compare; and a figure has its number and caption in the book's output.
+    replaced(by) {
+      for (const shown of this.box.querySelectorAll(".cell_output:not(.live-output)"))
+        shown.classList.toggle("live-replaced", by && !shown.querySelector("figure"));
     }
     // Whether the cell is a folded check or plot, on which no open cell depends.
     get isAside() {

@@ -201,6 +201,49 @@
     const best = (titles) => Math.max(0, ...titles.map((one) => share(`${chapter} ${one}`)));
     const below = anchor ? share(`${chapter} ${section ?? ""}`) : best(sectionsOf(page));
     const named = PAGE * share(chapter) + SECTION * below + ALONE * filled(chapter);
+    if (named) about.add(page);
     return score + named - LATER * number(chapter);
   };
+
+  // A common word stands on most pages. Those whose title, section or term it names come
+  // first; of those that only mention it a few are shown, and a button has the others.
+  const about = new Set(); // the names of the former
+  const FEW = 5;
+  const pathOf = (item) => new URL(item.querySelector("a").href).pathname;
+  function arrange() {
+    const items = [...Search.output.children];
+    const terms = items.filter((item) => item.querySelector("a").hash).map(pathOf);
+    const isAbout = (item) =>
+      item.querySelector("a").hash || [...about].some((name) => pathOf(item).endsWith(`/${name}.html`));
+    // The page of a glossary is found by the words of its terms, which stand for it.
+    for (const item of items)
+      if (!item.querySelector("a").hash && /\/glossary\.html$/.test(pathOf(item)))
+        item.hidden = terms.includes(pathOf(item));
+    const [named, others] = [[], []];
+    for (const item of items) if (!item.hidden) (isAbout(item) ? named : others).push(item);
+    if (!named.length || others.length <= FEW) return;
+    const list = make("ul", ...others);
+    list.className = "search";
+    const title = make("h3", "Mentioned on");
+    const rest = others.slice(FEW);
+    for (const item of rest) item.hidden = true;
+    const more = make("button", `Show ${rest.length} more pages`);
+    more.type = "button";
+    more.className = "search-more";
+    more.addEventListener("click", () => {
+      for (const item of rest) item.hidden = false;
+      rest[0].querySelector("a").focus();
+      more.remove();
+    });
+    Search.output.after(title, list, more);
+  }
+  // Sphinx says at the end how many pages it has found.
+  addEventListener("DOMContentLoaded", () => {
+    const end = new MutationObserver(() => {
+      if (!Search.status?.innerText.startsWith("Search finished")) return;
+      end.disconnect();
+      arrange();
+    });
+    end.observe(document.querySelector("#search-results"), { childList: true, subtree: true });
+  });
 })();

@@ -253,3 +253,27 @@ def test_the_count_of_each_curve_meets_the_threshold(
         lesson.get_by_label("λ", exact=True).fill(f"{level + 0.05:.2f}")
         assert "lower λ" in lesson.locator(".explore-said").inner_text()
     page.close()
+
+
+def test_no_square_hides_the_name_of_the_threshold(explorer: Page) -> None:
+    apart = """() => {
+      const box = (node) => node.getBoundingClientRect();
+      const name = box(document.querySelector("softtopk-explorer .explore-lambda"));
+      const squares = [...document.querySelectorAll("softtopk-explorer .explore-hard")];
+      return squares.map(box).every((square) => square.top > name.bottom - 4
+        || square.left > name.right || square.right < name.left);
+    }"""
+    assert explorer.locator("softtopk-explorer .explore-hard").count() == 8
+    assert explorer.evaluate(apart)
+
+
+def test_nothing_stands_between_the_numbers_and_the_jacobian_on_a_phone(
+    base: str, browser: Browser
+) -> None:
+    page = open_page(browser, base + PAGE, viewport={"width": 390, "height": 844})
+    gap = """() => {
+      const box = (name) => document.querySelector(name).getBoundingClientRect();
+      return box(".explore-matrix").top - box(".explore-readouts").bottom;
+    }"""
+    assert 0 < page.evaluate(gap) < 40
+    page.close()

@@ -384,8 +384,6 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
     settle(page)
     masked = "e => getComputedStyle(e).maskImage !== 'none'"
     for kind in ("mjx-container[display]", "pre"):
-        if kind == "pre":  # on a telephone, code wraps
-            page.set_viewport_size({"width": 600, "height": 844})
         boxes = page.locator(f".bd-article {kind}[tabindex='0']")
         box = boxes.locator("visible=true").first
         handle = box.element_handle()
@@ -563,4 +561,98 @@ def test_the_colour_button_keeps_the_focus_and_says_the_mode(
     page.wait_for_function(f"() => ({named})() !== {first!r}")
     mode = page.evaluate("() => document.documentElement.dataset.mode")
     assert page.evaluate(named) == f"Colour mode: {mode}"
+    page.close()
+
+
+# --- A phone -------------------------------------------------------------------------
+
+
+def test_the_claims_are_a_few_screens_of_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())  # saves seconds
+    page.goto(base + CLAIMS)
+    page.locator(".claim-group button").first.wait_for()
+    screens = "() => document.documentElement.scrollHeight / innerHeight"
+    assert page.evaluate(screens) < 20
+    lines = page.locator(".claim-group").count()
+    assert shown(page) == [""] * lines
+
+    group = page.locator(".claim-group button", has_text="Problem statement").first
+    group.press("Enter")
+    assert group.get_attribute("aria-expanded") == "true"
+    held = int(group.inner_text().rsplit("(", 1)[1].rstrip(")"))
+    assert len([name for name in shown(page) if name]) == held > 0
+
+    page.get_by_label("Verdict").select_option("refuted")
+    refuted = page.locator(".claim-ledger tr[data-verdict=refuted]").count()
+    assert len(shown(page)) == refuted > 0  # a filter needs no lines to unfold
+    page.close()
+
+
+def test_a_link_to_a_claim_unfolds_it_on_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(f"{base}{CLAIMS}#A45")
+    page.locator("#A45").wait_for()
+    assert page.locator("#A45").is_visible()
+    page.close()
+
+
+def test_code_keeps_its_lines_on_a_phone(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/recipes/mixture-of-experts.html")
+    # as many lines on the screen as in the text, and what is too long scrolls
+    lines = """() => [...document.querySelectorAll("article .highlight pre")]
+      .filter((pre) => pre.checkVisibility()).map((pre) => {
+        const { lineHeight, paddingTop, paddingBottom } = getComputedStyle(pre);
+        const around = parseFloat(paddingTop) + parseFloat(paddingBottom);
+        const rows = pre.clientHeight - around;
+        const text = pre.textContent.replace(/\\n$/, "").split("\\n").length;
+        const scrolls = getComputedStyle(pre).overflowX === "auto";
+        return [Math.round(rows / parseFloat(lineHeight)), text, scrolls];
+      })"""
+    found = page.evaluate(lines)
+    assert len(found) > 3
+    assert [(seen, text) for seen, text, _ in found if seen != text] == []
+    assert all(scrolls for *_, scrolls in found)
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page.close()
+
+
+# --- Menus ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("opener", "size"),
+    [("primary-toggle", PHONE), ("secondary-toggle", PHONE), ("search-button", DESK)],
+)
+def test_escape_gives_the_focus_back_after_a_click(
+    base: str, browser: Browser, opener: str, size: dict[str, int]
+) -> None:
+    page = browser.new_page(viewport=size)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/notation.html")
+    page.wait_for_load_state("networkidle")
+    button = page.locator(f"button[class*='{opener}']:visible").first
+    # as Safari and Firefox on a Mac, where a click focuses no button
+    button.evaluate("e => e.addEventListener('mousedown', (v) => v.preventDefault())")
+    button.click()
+    page.locator("dialog[open]").wait_for()
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => !document.querySelector('dialog[open]')")
+    page.wait_for_function("() => document.activeElement !== document.body")
+    assert opener in page.evaluate("() => document.activeElement.className")
+    page.close()
+
+
+def test_the_contents_say_which_keys_move(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/notation.html")
+    hint = page.locator(".contents-keys")
+    assert not hint.is_visible()
+    page.keyboard.press("Tab")  # from now on the focus is the keyboard's
+    page.locator("nav.bd-docs-nav [tabindex='0']").focus()
+    assert hint.is_visible()
     page.close()

@@ -202,3 +202,15 @@ def test_the_marks_of_a_search_stay_on_the_page_that_it_opened(
     tab.wait_for_load_state("networkidle")
     assert tab.locator(".highlighted").count() == 0
     tab.close()
+
+
+@pytest.mark.parametrize("results", ["temperature"], indirect=True)
+def test_pages_that_only_mention_a_word_come_last_and_few(results: Page) -> None:
+    seen = results.locator("#search-results li:visible > a").all_inner_texts()
+    every = titles(results)
+    assert len(seen) < len(every) / 2
+    assert "Glossary > temperature" in seen and "Glossary" not in seen
+    results.get_by_role("button", name="more pages").press("Enter")
+    shown = results.locator("#search-results li:visible > a").count()
+    assert shown == len(every) - 1  # the glossary's page is there by its term
+    assert results.evaluate("() => document.activeElement.matches('li > a')")

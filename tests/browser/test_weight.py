@@ -112,3 +112,40 @@ def test_the_text_does_not_wait_for_the_formulas(
     assert facts["blocks"] > 0
     assert facts["hidden"] == 0
     assert facts["overflow"] <= 0
+
+
+# When the formulas in sight stand: how many stand then, of how many, and the time.
+WATCH = """() => {
+  window.first = null;
+  const look = () => {
+    const all = [...document.querySelectorAll("article .math:not(.math *)")];
+    const set = (node) => node.querySelector("mjx-container");
+    const seen = all.filter((node) => {
+      const { top, bottom, width } = node.getBoundingClientRect();
+      return width && bottom > 0 && top < innerHeight;
+    });
+    if (window.first || !seen.length || !seen.every(set)) return;
+    window.first = [all.filter(set).length, all.length, performance.now()];
+  };
+  addEventListener("DOMContentLoaded", () => {
+    new MutationObserver(look).observe(document, { childList: true, subtree: true });
+  });
+}"""
+
+
+@pytest.mark.parametrize("name", ["selection/laplace", "selection/derivatives"])
+def test_what_is_in_sight_is_set_first(
+    base: str, browser: Browser, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.add_init_script(f"({WATCH})()")
+    page.goto(f"{base}book/{name}.html")
+    settle(page)
+    (stood, every, when), end = page.evaluate("() => [first, performance.now()]")
+    page.close()
+    with capsys.disabled():
+        print(
+            f"\n{name} at 390 px: {stood} of {every} formulas, those in sight among "
+            f"them, after {when / 1e3:.1f} s, all after {end / 1e3:.1f} s"
+        )
+    assert stood < every / 4

@@ -230,7 +230,8 @@
         if (level >= RANGE[0] && level <= RANGE[1]) {
           this.lines.append(
             draw("line", { x1: toX(level), x2: toX(level), y1: toY(0), y2: toY(1), class: "explore-level" }),
-            draw("text", { x: toX(level) + 5, y: toY(1) + 12 }, "λ"),
+            // above the squares of the hard selection
+            draw("text", { x: toX(level), y: toY(1) - 9, "text-anchor": "middle", class: "explore-lambda" }, "λ"),
           );
         }
       }

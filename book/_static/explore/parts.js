@@ -65,7 +65,7 @@ globalThis.softtopkParts = (function () {
   function plot({ room, x, y, xLabel, yLabel, name }) {
     const width = room && room < 480 ? 400 : 640; // narrow: the labels stay legible
     const height = 280;
-    const margin = { left: 52, right: 12, top: 12, bottom: 42 };
+    const margin = { left: 52, right: 12, top: 24, bottom: 42 };
     const svg = draw("svg", {
       viewBox: `0 0 ${width} ${height}`,
       class: "explore-plot",
@@ -135,10 +135,11 @@ globalThis.softtopkParts = (function () {
     return Math.max(0, ...rounded(rows).flat().map(Math.abs));
   }
 
-  /* How an entry is coloured: blue above zero, orange below, the stronger the larger. */
+  /* How an entry is coloured: blue above zero, red below, as in the book's figures (see
+     CHANGE in softtopk/figures.py), and the stronger the larger. */
   function shade(value, top) {
     return {
-      fill: value >= 0 ? "#0072B2" : "#D55E00",
+      fill: value >= 0 ? "#1B3A6B" : "#B2182B",
       "fill-opacity": Math.sqrt(Math.abs(value) / (top || 1)).toFixed(3),
     };
   }
