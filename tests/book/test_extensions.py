@@ -19,6 +19,7 @@ sys.path.insert(0, str(EXTENSIONS))
 import apilinks  # noqa: E402
 import indexing  # noqa: E402
 import parts  # noqa: E402
+import shortnames  # noqa: E402
 import signatures  # noqa: E402
 import sources  # noqa: E402
 from claims import sections  # noqa: E402
@@ -573,6 +574,26 @@ def test_the_search_keeps_the_terms_of_pages_that_have_not_changed(
     assert index_entries(tmp_path) == first
 
 
+def test_a_link_without_words_has_a_short_name(tmp_path: Path) -> None:
+    links = "{doc}`chapter`, {doc}`its title <chapter>`, {doc}`recipe`."
+    index = f"# Index\n\n{links}\n\n```{{toctree}}\nchapter\nrecipe\n```\n"
+    pages = {
+        "index": index,
+        "chapter": "# Evidence: properties and temperatures\n",
+        "recipe": "# Recipe: a learned budget, with k as a parameter\n",
+    }
+    for name, text in pages.items():
+        (tmp_path / f"{name}.md").write_text(text, encoding="utf8")
+    settings = {"extensions": ["myst_parser", "shortnames"], "html_theme": "basic"}
+    assert run_sphinx(tmp_path, tmp_path / "html", settings) == ""
+    text = (tmp_path / "html" / "index.html").read_text(encoding="utf8")
+    page = BeautifulSoup(text, "html.parser")
+    found = [link.text for link in page.select(".body p a.reference")]
+    assert found == ["Evidence", "its title", "a learned budget"]
+    listed = [link.text for link in page.select(".toctree-wrapper a")]
+    assert listed[0] == "Evidence: properties and temperatures"
+
+
 def test_the_first_mention_of_a_function_is_a_link(tmp_path: Path) -> None:
     pages = {
         "index": "# Book\n\n```{toctree}\napi\ntext\n```\n",
@@ -595,7 +616,7 @@ def test_the_first_mention_of_a_function_is_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [apilinks, indexing, parts, sections, signatures, sources]
+    "module", [apilinks, indexing, parts, sections, shortnames, signatures, sources]
 )
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)
