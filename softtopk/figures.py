@@ -25,11 +25,24 @@ from numpy.typing import ArrayLike
 from .curves import NAMED
 from .hard import top_k
 
-__all__ = ["COLOURS", "DASHES", "ROUTER", "bars", "experts", "figure", "style"]
+__all__ = [
+    "CHANGE",
+    "COLOURS",
+    "DASHES",
+    "ROUTER",
+    "SERIES",
+    "SHADES",
+    "bars",
+    "experts",
+    "figure",
+    "style",
+]
 
 ROUTER = (1.2, -0.4, 2.5, 0.3, 1.9, -1.1, 0.8, 1.6)
 """The running example: what a router scores eight experts for one token."""
 
+# One rule: a curve has one colour in the whole book, and what is no curve has another.
+# A plot therefore names a colour of this file, or types a grey; a guard looks.
 COLOURS = {
     "exp": "#0072B2",
     "laplace": "#D55E00",
@@ -52,7 +65,17 @@ DASHES: dict[str, Any] = {
     "entmax": (0, (8, 1.5, 1, 1.5)),
     "hard": "-",
 }
-_SPARE = ("#A65628", "#5E7F00", "#B2182B", "#4D4D9F")
+CHANGE = {"gain": "#1B3A6B", "loss": "#B2182B"}
+"""What rises and what falls when a score moves."""
+SERIES = ("#111111", "#E69F00", "#8B1A1A", "#777777", "#0B5351")
+"""What is no curve, such as schedules and packages; a plot takes these in turn."""
+SHADES = {
+    "softmax": ("#08306B", "#2171B5", "#6BAED6", "#9ECAE1"),
+    "entmax": ("#7B4FB5", "#B79BDB"),
+    "noise": ("#0B5351", "#2E9C97", "#8FD3CE"),
+}
+"""For several lines of one kind, from dark to light."""
+_SPARE = ("#A65628", "#5E7F00", "#8C2D62", "#4D4D9F")
 """For curves that have no colour above, in the order of `NAMED`."""
 
 _OTHERS = [name for name in NAMED if name not in COLOURS]
@@ -76,9 +99,7 @@ _STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 10,
     "lines.linewidth": 2.0,
-    "axes.prop_cycle": plt.cycler(
-        color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C6D00", "#56B4E9"]
-    ),
+    "axes.prop_cycle": plt.cycler(color=SERIES),
 }
 
 
@@ -221,6 +242,8 @@ def experts(
     x = np.asarray(scores, dtype=float)
     fig, grid = figure(1, len(selections), width=6.4, height=2.4)
     axes = np.atleast_1d(grid)
+    # A phone shows one or two panels at 0.95 pixels a point; three it magnifies.
+    size = 12 if len(selections) < 3 else 11
     places = np.arange(x.size)
     for ax, (title, values) in zip(axes, selections.items(), strict=True):
         shares = np.asarray(values, dtype=float)
@@ -228,19 +251,18 @@ def experts(
             raise ValueError(
                 f"selections[{title!r}] has shape {shares.shape}, expected {x.shape}"
             )
-        ax.bar(places, shares, 0.7, color=COLOURS.get(title.split()[0], "#0072B2"))
+        ax.bar(places, shares, 0.7, color=COLOURS.get(title.split()[0], SERIES[3]))
         if k is not None:
             hard = top_k(x, k)
             ax.hlines(hard, places - 0.45, places + 0.45, color=COLOURS["hard"])
         ax.set_xticks(places, [f"{score:g}" for score in x])
-        ax.tick_params(axis="x", labelsize=9)
-        if len(selections) > 2:  # no room for eight scores side by side
+        ax.tick_params(axis="x", labelsize=12 if size == 12 else 9)
+        ax.tick_params(axis="y", labelsize=size)
+        if len(selections) > 1:  # no room for eight scores side by side
             ax.tick_params(axis="x", rotation=90)
-        ax.set(
-            title=title,
-            ylim=(min(0, 1.05 * shares.min()), max(1.08, 1.05 * shares.max())),
-        )
+        ax.set_title(title, fontsize=size if len(title) < 20 else 11)
+        ax.set_ylim(min(0, 1.05 * shares.min()), max(1.08, 1.05 * shares.max()))
         ax.grid(axis="x", visible=False)
-    axes[0].set_ylabel("share $p_i$")
-    fig.supxlabel("score $x_i$", fontsize=11)
+    axes[0].set_ylabel("share $p_i$", fontsize=size)
+    fig.supxlabel("score $x_i$", fontsize=size)
     return fig, axes

@@ -33,7 +33,7 @@ import nbformat
 import refresh
 import slices
 
-from softtopk.figures import COLOURS
+from softtopk.figures import CHANGE, COLOURS
 
 import drawn  # isort: skip  (refresh has put it on the path)
 
@@ -84,7 +84,8 @@ def keep(path: Path, figures: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     mark = drawn.mark(ROOT, path)
     for name, svg in figures.items():
-        text = mark + drawn.in_page(svg, name, COLOURS.values())
+        named = [*COLOURS.values(), *CHANGE.values()]
+        text = mark + drawn.in_page(svg, name, named)
         # Whole or not at all, also where the run is stopped.
         part = folder / f"{name}.part"
         part.write_text(text, encoding="utf8")

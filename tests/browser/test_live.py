@@ -172,6 +172,22 @@ AXE_LIVE = """async () => {
   return found.violations.map(
     (v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 160)).join(" | ")}`);
 }"""
+# Buttons that are not whole inside the box of their code, or lie on it.
+STRADDLING = """() => [...document.querySelectorAll(".live-tools")]
+  .filter((tools) => tools.checkVisibility())
+  .filter((tools) => {
+    const input = tools.closest(".cell_input");
+    const [here, box] = [tools, input].map((node) => node.getBoundingClientRect());
+    const code = input.querySelector(".highlight pre").getBoundingClientRect();
+    return here.bottom > box.bottom || here.top < code.bottom;
+  }).map((tools) => tools.ariaLabel)"""
+# How many of the book's outputs of cell 2 are in sight; the sizes of code and editor.
+PRINTED = """() => [...document.querySelector("#live-cell-2").closest(".cell")
+  .querySelectorAll(".cell_output:not(.live-output)")]
+  .filter((node) => node.checkVisibility()).length"""
+SIZES = """() => [...document.querySelectorAll(".cm-line, .cell_input .highlight pre")]
+  .filter((node) => node.checkVisibility())
+  .map((node) => getComputedStyle(node).fontSize)"""
 ANSWER = """q = sp.symbols("q", positive=True)
 excess = q * (sp.log(1 - q) - sp.log(q)) + sp.log(1 - q)"""
 
@@ -243,6 +259,9 @@ def test_a_reader_changes_and_runs_cells(
         size = sum(path.stat().st_size for path in files) / 1e6
         told = page.locator(".live-size").inner_text()
         assert abs(float(told.split()[1]) - size) <= 1 and told.endswith(" MB")
+    with subtests.test("the buttons stand in the box of the code, below it"):
+        cut = page.evaluate(STRADDLING)
+        assert cut == []
     with subtests.test("axe finds nothing before"):
         assert faults(page) == []
     with subtests.test("the first result comes soon"):
@@ -252,6 +271,13 @@ def test_a_reader_changes_and_runs_cells(
         seconds = time.perf_counter() - begin
         record_property("took", f"first result after {seconds:.1f} s")
         assert seconds <= FIRST_RESULT
+    with subtests.test("the same result is shown once"):
+        rest(page)
+        assert [page.evaluate(PRINTED), shown(page, "cell-2") != ""] == [0, True]
+    with subtests.test("edited code is as large as the rest"):
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert len(set(page.evaluate(SIZES))) == 1
     with subtests.test("the panel can be closed, and the next run shows it"):
         rest(page)
         assert page.locator(".live-size").count() == 0
@@ -274,6 +300,7 @@ def test_a_reader_changes_and_runs_cells(
         assert shown(page, "cell-2") != before
         assert "with your changes" in shown(page, "cell-2")
         assert "[0.125]" in shown(page, "cell-2")
+        assert page.evaluate(PRINTED) == 1  # to compare with
     with subtests.test("a change can be undone"):
         press(page, "Undo the changes of cell 2")
         press(page, "Run cell 2")
