@@ -233,10 +233,10 @@
       this.clear();
     }
     clear() {
+      if (this.box) this.owner.replaced(false);
       this.box?.remove();
       this.box = null;
       this.list = [];
-      this.owner.replaced(false);
     }
     show(output) {
       this.box ??= this.owner.place(this.region());
