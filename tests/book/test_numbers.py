@@ -7,6 +7,7 @@ quotes the chapter. A gate and a start have one name on all of them.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -14,12 +15,7 @@ import nbformat
 import pytest
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
-GATES = {
-    "hard, renormalised": "hard",
-    "hard, undivided": "undivided",
-    "soft": "soft",
-    "hard, with balanced load": "balanced",
-}
+GATES = {"hard renormalised", "hard undivided", "straight-through", "soft", "balanced"}
 COLUMNS = ["level, $k=1$", "level, $k=2$", "uneven, $k=1$", "uneven, $k=2$"]
 
 
@@ -68,9 +64,8 @@ def accuracies(text: str) -> dict[str, dict[str, float]]:
 def test_the_router_has_one_number_for_each_gate_and_start() -> None:
     chapter = accuracies(text_of("training/router.ipynb"))
     chosen = accuracies(text_of("practice/choosing.md"))
-    assert set(chosen) == set(GATES.values())
-    for long, short in GATES.items():
-        assert chapter[long] == chosen[short], long
+    assert set(chosen) == set(chapter) == GATES
+    assert chapter == chosen
 
 
 def test_the_advice_repeats_the_numbers() -> None:
@@ -79,10 +74,10 @@ def test_the_advice_repeats_the_numbers() -> None:
     (advice,) = [t for t in tables(text) if t[0][0] == "your case"]
     lines = {row[0]: row for row in advice[1:]}
     for case, gate in (
-        ("$k=1$, level start", "hard, undivided"),
-        ("$k=1$, uneven start", "hard, with balanced load"),
-        ("$k=2$, level start", "hard, renormalised"),
-        ("$k=2$, uneven start", "hard, with balanced load"),
+        ("$k=1$, level start", "hard undivided"),
+        ("$k=1$, uneven start", "balanced"),
+        ("$k=2$, level start", "hard renormalised"),
+        ("$k=2$, uneven start", "balanced"),
     ):
         budget, start = case.removesuffix(" start").split(", ")
         right = f"{measured[gate][f'{start}, {budget}']:.2f}"
@@ -94,16 +89,16 @@ def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
     text = text_of(name)
     chapter = accuracies(text_of("training/router.ipynb"))
     uneven, level = "uneven, $k=2$", "level, $k=1$"
-    soft, plain = chapter["soft"][level], chapter["hard, undivided"][level]
+    soft, plain = chapter["soft"][level], chapter["hard undivided"][level]
     assert f"({soft:.2f} against {plain:.2f})" in text
-    balanced = chapter["hard, with balanced load"][uneven]
-    hard = chapter["hard, renormalised"][uneven]
+    balanced = chapter["balanced"][uneven]
+    hard = chapter["hard renormalised"][uneven]
     assert f"(accuracy {balanced:.2f} with a bias, {hard:.2f} without)" in text
     # what it prints itself, by budget and gate: first the level start, then the uneven
     lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
     own = {(k, gate): float(right) for k, gate, right in lines}
-    assert f"it is at {hard:.2f} instead of {own['2', 'hard']:.2f}" in text
-    for gate, of_chapter in (("undivided", plain), ("soft", soft)):
+    assert f"it is at {hard:.2f} instead of {own['2', 'hard renormalised']:.2f}" in text
+    for gate, of_chapter in (("hard undivided", plain), ("soft", soft)):
         assert abs(own["1", gate] - of_chapter) < 0.015
 
 
@@ -118,10 +113,50 @@ def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
 def test_a_start_and_a_gate_have_one_name(name: str) -> None:
     text = text_of(name) + printed(name) if name.endswith("ipynb") else text_of(name)
     assert "uneven" in text and "undivided" in text
-    assert not re.search(r"two ahead|hard, softmax|start(?:s|ed)? behind", text)
+    assert not re.search(r"two ahead|start(?:s|ed)? behind|head start", text)
+    assert not re.search(r"[Hh]ard, (?:softmax|renormalised|undivided|bias)", text)
+    # a bare "renormalised gate" or "undivided gate" is one of the hard ones
+    assert not re.search(r"(?<!hard )(?:renormalised|undivided) gate", text)
+
+
+def test_the_chinese_guide_names_the_same_gates_starts_and_losses() -> None:
+    guide, page = text_of("guide-zh.md"), text_of("practice/choosing.md")
+    for name in (*GATES, "uneven", "level", "in_top_k_loss", "axis=None", "top_k_st"):
+        assert name in guide and name in page, name
+    for curve in ("triangular", "exp"):
+        assert f'"{curve}"' in guide and f'"{curve}"' in page, curve
+
+
+CALL = json.loads((BOOK.parent / "benchmarks" / "call.json").read_text())
+LIBRARIES = {"PyTorch": "torch", "JAX, compiled": "jax", "NumPy": "numpy"}
+
+
+def short(value: float) -> str:
+    """A ratio as a page gives it: a shared machine knows no more than two digits."""
+    return f"{value:.2g}"
+
+
+def costs(text: str) -> dict[str, dict[str, str]]:
+    """The table of costs: by row and library."""
+    (table,) = [t for t in tables(text) if set(LIBRARIES) <= set(t[0])]
+    return {row[0]: dict(zip(table[0][1:], row[1:], strict=True)) for row in table[1:]}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_costs_are_those_of_the_measurement(library: str) -> None:
+    stored = CALL[LIBRARIES[library]]
+    own = stored["laplace"]
+    time = f"{short(own['softmaxes'])} × softmax, {short(own['hards'])} × hard"
+    held = [short(stored[name]["memory"]) for name in ("laplace", "softmax", "hard")]
+    memory = "{}, softmax {}, hard {}".format(*held)
+    rows = costs(text_of("practice/choosing.md"))
+    assert rows["time"][library] == time
+    assert rows["memory"][library] == memory
 
 
 def test_a_changed_number_is_found() -> None:
     text = text_of("practice/choosing.md")
     wrong = text.replace("| soft | 94 | 95 |", "| soft | 94 | 90 |")
     assert wrong != text and accuracies(wrong) != accuracies(text)
+    other = text.replace(" × hard |", " × hard, too |", 1)
+    assert other != text and costs(other) != costs(text)
