@@ -255,7 +255,7 @@
         for (let at = this.box.closest("details"); at; at = at.parentElement.closest("details"))
           at.open = true;
       window.MathJax?.startup?.promise
-        .then(() => MathJax.typesetPromise([node]))
+        ?.then(() => MathJax.typesetPromise([node]))
         .then(() => dispatchEvent(new Event("live-output")));
     }
     region() {
