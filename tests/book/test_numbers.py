@@ -154,6 +154,25 @@ def test_the_costs_are_those_of_the_measurement(library: str) -> None:
     assert rows["memory"][library] == memory
 
 
+TOP5 = json.loads((BOOK.parent / "benchmarks" / "top5.json").read_text())
+
+
+def test_the_loss_that_is_not_taken_is_said_with_its_numbers() -> None:
+    text = text_of("recipes/top-5.ipynb")
+    assert "in none and in three of eight seeds" in text
+    for task, times in (("wrong labels", "none"), ("small model", "three")):
+        own = TOP5[task]["in_top_k_loss"]
+        assert f"{own['top-5']:.2f} ({task})" in text
+        assert own["top-5"] < TOP5[task]["cross entropy"]["top-5"]
+        assert own["ahead"] == {"none": 0, "three": 3}[times]
+        # the others are those that the page prints
+        for name in ("cross entropy", "1 - share, k = 5", "-log share, k = 5"):
+            again = f"{TOP5[task][name]['top-5']:.2f}"
+            part = printed("recipes/top-5.ipynb").split(task)[1]
+            line = next(x for x in part.splitlines() if x.strip().startswith(name))
+            assert line.split("±")[1].split()[-1] == again
+
+
 def test_a_changed_number_is_found() -> None:
     text = text_of("practice/choosing.md")
     wrong = text.replace("| soft | 94 | 95 |", "| soft | 94 | 90 |")

@@ -7,7 +7,9 @@ from playwright.sync_api import Browser
 
 from conftest import settle
 
-CHOOSING = 3 * 900 + 280  # pixels: three screens, and what is above and below the text
+# Pixels: three screens, what is above and below the text, and costs and curves, for
+# which readers went to another page before.
+CHOOSING = 3 * 900 + 280 + 270
 
 HEIGHT = "() => document.querySelector('main').scrollHeight"
 

@@ -142,6 +142,8 @@ def test_what_is_in_sight_is_set_first(
     page.goto(f"{base}book/{name}.html")
     settle(page)
     (stood, every, when), end = page.evaluate("() => [first, performance.now()]")
+    unset = ".math:not(.math *):not(:has(mjx-container))"
+    assert page.locator(unset).count() == 0  # in the end all are
     page.close()
     with capsys.disabled():
         print(
