@@ -242,8 +242,8 @@ def experts(
     x = np.asarray(scores, dtype=float)
     fig, grid = figure(1, len(selections), width=6.4, height=2.4)
     axes = np.atleast_1d(grid)
-    # A phone shows one or two panels at 0.95 pixels a point; three it magnifies.
-    size = 12 if len(selections) < 3 else 11
+    # A phone shows one or two panels at 0.89 pixels a point; three it magnifies.
+    size = 12.5 if len(selections) < 3 else 11
     places = np.arange(x.size)
     for ax, (title, values) in zip(axes, selections.items(), strict=True):
         shares = np.asarray(values, dtype=float)
@@ -256,7 +256,7 @@ def experts(
             hard = top_k(x, k)
             ax.hlines(hard, places - 0.45, places + 0.45, color=COLOURS["hard"])
         ax.set_xticks(places, [f"{score:g}" for score in x])
-        ax.tick_params(axis="x", labelsize=12 if size == 12 else 9)
+        ax.tick_params(axis="x", labelsize=12.5 if len(selections) < 3 else 9)
         ax.tick_params(axis="y", labelsize=size)
         if len(selections) > 1:  # no room for eight scores side by side
             ax.tick_params(axis="x", rotation=90)
