@@ -51,6 +51,8 @@ def shown(kind: str, content: str) -> dict[str, Any]:
 def run_sphinx(source: Path, out: Path, settings: dict[str, Any], **more: Any) -> str:
     """Build a book with the builder that `out` is called after; the warnings."""
     warnings = io.StringIO()
+    # Sphinx's own default is one dictionary, which the parsers of all books change.
+    settings = {"source_suffix": {".rst": "restructuredtext"}} | settings
     with patch_docutils(), docutils_namespace():
         app = Sphinx(
             srcdir=source,
