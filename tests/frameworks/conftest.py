@@ -192,6 +192,15 @@ def looked(monkeypatch):
     monkeypatch.setattr(ADAPTER, "looks", staticmethod(always))
 
 
+@pytest.fixture
+def as_on_a_device(monkeypatch):
+    """PyTorch looks at values only if asked to, on the CPU as on an accelerator."""
+    looks = ADAPTER.looks
+    monkeypatch.setattr(
+        ADAPTER, "looks", staticmethod(lambda x, check: bool(check) and looks(x, check))
+    )
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--device", default="cpu", help="where the tensors of PyTorch are, such as cuda"

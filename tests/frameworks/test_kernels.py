@@ -331,7 +331,7 @@ COUNTED = {
 }
 
 
-def test_the_operations_of_the_others_are_these():
+def test_the_operations_of_the_others_are_these(as_on_a_device):
     x = torch.randn(6, 40, requires_grad=True)
     k = torch.full((6,), 2.5, requires_grad=True)
     mask, y = torch.rand(6, 40) < 0.8, torch.randint(40, (6,))
