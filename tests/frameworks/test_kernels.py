@@ -326,7 +326,7 @@ COUNTED = {
     "top_k_st": (48, 1),
     "threshold": (10, 79),
     "potential": (106, 15),
-    "entmax_loss": (125, 14),
+    "entmax_loss": (129, 14),
     "top_k_loss": (144, 14),
 }
 
