@@ -5,6 +5,7 @@ from ._linearize import Linearization, linearize
 from .balance import balanced_topk
 from .hard import top_k, top_k_indices, top_k_sum
 from .perturb import Noise, perturb_max
+from .sampling import sample_shares, sample_topk, subset_log_prob
 from .selection import soft_topk, threshold
 from .simplex import (
     entmax,
@@ -34,6 +35,8 @@ __all__ = [
     "losses",
     "pair_marginals",
     "perturb_max",
+    "sample_shares",
+    "sample_topk",
     "soft_permutation",
     "soft_rank",
     "soft_sort",
@@ -41,6 +44,7 @@ __all__ = [
     "softmax",
     "sparse_softmax",
     "sparsemax",
+    "subset_log_prob",
     "taylor_softmax",
     "threshold",
     "top_k",

@@ -27,7 +27,7 @@ OPTIONAL = (
     *("after", "constant", "either", "exported", "folded", "folded_carry", "how"),
     *("loss_type", "number", "over_entries", "over_points", "partition", "parts"),
     *("priced", "recur", "rows", "simplex", "stored", "subset", "traced", "unfolded"),
-    *("wide", "words"),
+    *("horner", "is_divided", "quotient", "weights", "wide", "words"),
 )
 """Members that an adapter may leave out.
 
@@ -186,8 +186,20 @@ class Adapter(Protocol):
         Among equal entries the first comes first; k is at most the length of the row.
         """
 
+    def uniform(self, rng: Any, shape: tuple[int, ...], like: Any) -> Any:
+        """Random numbers in [0, 1) in the type and on the device of `like`.
+
+        A TypeError names `rng` if they cannot come from it.
+        """
+
+    def highest(self, x: Any, k: int) -> Any:
+        """The places of the k largest entries of each row, in any order."""
+
     def take(self, x: Any, index: Any) -> Any:
         """The entries of each row at these places, ``(..., m)`` integers."""
+
+    def put(self, x: Any, index: Any, values: Any) -> Any:
+        """The rows with these values, or this number, at these different places."""
 
     def scatter(self, values: Any, index: Any, n: int) -> Any:
         """The sums ``(..., n)`` of the values of each row that have the same index.
@@ -339,6 +351,18 @@ class Adapter(Protocol):
 
         In place of `subset_law.found` and `subset_law.partition`.
         """
+
+    def is_divided(self, x: Any) -> bool:
+        """Whether devices hold parts of x, and `highest` and `put` do not take it."""
+
+    def quotient(self, k: int, x: Any, own: Any, tau: Any) -> Any:
+        """`log`, `some` and the slopes of `polynomials`, or None for such rows."""
+
+    def weights(self, k: int, away: Any, tau: Any) -> Any:
+        """In place of `polynomials.weights`; it may overwrite `away`."""
+
+    def horner(self, terms: list[Any], weight: Any) -> Any:
+        """In place of `polynomials.horner`."""
 
     def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
         """The sums over l of the arrays ``(..., n)`` of term(*entries, *numbers).

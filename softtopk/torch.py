@@ -21,13 +21,14 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from . import curves as curves
 from ._adapters.torch_adapter import ADAPTER as _XP
 from ._operators import balance_body as _balance
 from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
+from ._operators import sampling_body as _sampling
 from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
@@ -63,6 +64,9 @@ __all__ = [
     "logsumexp",
     "pair_marginals",
     "potential",
+    "sample_shares",
+    "sample_topk",
+    "sample_topk_st",
     "soft_permutation",
     "soft_rank",
     "soft_sort",
@@ -73,6 +77,7 @@ __all__ = [
     "sparsemax",
     "sparsemax_loss",
     "stop_gradient_loss",
+    "subset_log_prob",
     "taylor_softmax",
     "threshold",
     "top_k",
@@ -423,7 +428,9 @@ def in_top_k_loss(
 
     Notes
     -----
-    The cost of `grad_topk` twice.
+    O(nk) for k up to 8, a Python number; else the cost of `grad_topk` twice.  For
+    top-5 accuracy begin with `cross_entropy`, and take this loss where it is ahead on
+    held-out rows; the recipe *top-5* says when that was so.
     """
     found: Tensor = _losses.in_top_k_loss(
         _XP,
@@ -607,6 +614,152 @@ def potential(
         temperature=temperature,
         axis=_one_of("dim", dim, -1, "axis", axis),
         where=where,
+        check=check,
+    )
+    return found
+
+
+def sample_shares(
+    p: Tensor,
+    rng: Generator | int | None,
+    *,
+    dim: Axis = -1,
+    draws: int | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """Random subsets that contain each entry with the probability that it is given.
+
+    It makes a soft selection hard without bias: the mean of what is returned is p.
+
+    Parameters
+    ----------
+    p : array
+        Shares in [0, 1], such as those of `soft_topk`.
+    rng, draws
+        As in `sample_topk`.
+    axis, check
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array
+        1 for the entries that are drawn, 0 for the others, of the shape and type of
+        `p`; constant under differentiation.  In a row whose shares sum to k, up to
+        rounding, exactly k entries are 1; else as many as one of the two whole numbers
+        beside the sum.
+
+    Notes
+    -----
+    O(n) operations, in about log2 n steps one after the other: pivotal sampling as a
+    tournament.  Two entries of a row are drawn together at most as often as if they
+    were independent.
+    """
+    found: Tensor = _sampling.sample_shares(
+        _XP,
+        p,
+        rng,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        draws=draws,
+        check=check,
+    )
+    return found
+
+
+def sample_topk(
+    x: Tensor,
+    k: Numbers,
+    rng: Generator | int | None,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    draws: int | None = None,
+    empty: str = "raise",
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""Random subsets of k entries, :math:`P(S)\propto\exp\sum_{i\in S}x_i/\tau`.
+
+    Parameters
+    ----------
+    x, k, temperature, dim, where, empty, check
+        As in `grad_topk`, whose shares are the probabilities that an entry is drawn.
+    rng : generator or seed
+        Where the random numbers come from: in PyTorch a `torch.Generator` on the device
+        of `x`, a seed, or None for PyTorch's own generator; in JAX a key or a seed.
+    draws : int, optional
+        How many subsets to draw for each row, along a new first axis; without it one
+        for each row, and no such axis.
+
+    Returns
+    -------
+    array
+        1 for the entries that are drawn, 0 for the others, of the shape and type of
+        `x`; constant under differentiation.
+
+    Notes
+    -----
+    O(nk) operations, in about log2 n steps one after the other.  Probabilities are
+    exact up to the rounding of n operations, and are resolved by random numbers of the
+    type of `x`: to 2^-53, of float32 to 2^-24.
+    """
+    found: Tensor = _sampling.sample_topk(
+        _XP,
+        x,
+        k,
+        rng,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        draws=draws,
+        empty=empty,
+        check=check,
+    )
+    return found
+
+
+def sample_topk_st(
+    x: Tensor,
+    k: Numbers,
+    rng: Generator | int | None,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    draws: int | None = None,
+    empty: str = "raise",
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    """`sample_topk` forward, the derivatives of its mean `grad_topk` backward.
+
+    Parameters
+    ----------
+    x, k, rng, temperature, dim, where, draws, empty, check
+        As in `sample_topk`.
+
+    Returns
+    -------
+    array
+        Exactly `sample_topk`.
+
+    Notes
+    -----
+    This is the estimator SIMPLE (Ahmed, Zeng, Niepert, Van den Broeck, ICLR 2023).  The
+    gradient of a mean of a linear function of the subset is right; of others it is
+    biased, and `subset_log_prob` gives one that is not.
+    """
+    found: Tensor = _sampling.sample_topk_st(
+        _XP,
+        x,
+        k,
+        rng,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        draws=draws,
+        empty=empty,
         check=check,
     )
     return found
@@ -1046,6 +1199,53 @@ def stop_gradient_loss(
         where=where,
         ignore_index=ignore_index,
         reduction=reduction,
+        check=check,
+    )
+    return found
+
+
+def subset_log_prob(
+    x: Tensor,
+    subset: Tensor,
+    *,
+    temperature: Numbers = 1.0,
+    dim: Axis = -1,
+    where: Tensor | None = None,
+    check: bool | None = None,
+    **axis: Axis,
+) -> Tensor:
+    r"""The log-probability of subsets under the law of `sample_topk`.
+
+    :math:`\log P(S)=\sum_{i\in S}x_i/\tau-\log Z_k(x/\tau)` for the number k of entries
+    of S.
+
+    Parameters
+    ----------
+    x, temperature, dim, where, check
+        As in `grad_topk`.
+    subset : array
+        1 or True for the entries of the subset, 0 or False for the others, of the shape
+        of `x`.
+
+    Returns
+    -------
+    array
+        One number a row, with derivatives by `x` and `temperature`; that by `x` is the
+        subset less `grad_topk`, over the temperature.  -inf for a subset with an entry
+        that takes no part.
+
+    Notes
+    -----
+    The score-function estimator of the gradient of a mean of f is the gradient of
+    ``f(S) * subset_log_prob(x, S)`` with f(S) constant: unbiased, whatever f is.
+    """
+    found: Tensor = _sampling.subset_log_prob(
+        _XP,
+        x,
+        subset,
+        temperature=temperature,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
         check=check,
     )
     return found

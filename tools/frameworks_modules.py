@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("balance", "hard", "losses", "selection", "simplex", "sorting", "subset")
+PARTS = ("balance", "hard", "losses", "sampling", "selection", "simplex", "sorting")
+PARTS += ("subset",)
 WORDS = {"axis": "dim", "axes": "dims"}
 """The words of this package, and those of PyTorch's users."""
 
@@ -61,13 +62,14 @@ them a row out of range is NaN.  Nothing here has been run on an accelerator.
 }
 IMPORTS = {
     "torch": """
-from torch import Tensor
+from torch import Generator, Tensor
 
 from . import curves as curves
 from ._adapters.torch_adapter import ADAPTER as _XP
 from ._operators import balance_body as _balance
 from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
+from ._operators import sampling_body as _sampling
 from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
@@ -93,6 +95,7 @@ from ._adapters.jax_adapter import ADAPTER as _XP
 from ._operators import balance_body as _balance
 from ._operators import hard_body as _hard
 from ._operators import losses_body as _losses
+from ._operators import sampling_body as _sampling
 from ._operators import selection_body as _selection
 from ._operators import simplex_body as _simplex
 from ._operators import sorting_body as _sorting
@@ -102,7 +105,9 @@ from .curves import Curve
 }
 ARRAYS = {"torch": "Tensor", "jax": "Array"}
 GIVEN = {"torch": "Tensor", "jax": "ArrayLike"}
-"""What is returned, and what is taken: JAX takes NumPy's arrays too."""
+SOURCES = {"torch": "Generator | int | None", "jax": "Array | int"}
+"""What is returned, and what is taken: JAX takes NumPy's arrays too; and what random
+numbers come from."""
 
 CLASSES = {
     "torch": ["Entmax", "GradTopK", "SoftTopK", "Sparsemax", "Threshold", "TopKST"],
@@ -145,6 +150,7 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
     array, words = ARRAYS[library], WORDS if library == "torch" else {}
     taken = GIVEN[library]
     types = {"where": f"{taken} | None", "cost": f"{taken} | None"} | TYPES
+    types["rng"] = SOURCES[library]
     given, passed, alias, star = [], [], "", False
     for p in list(inspect.signature(body).parameters.values())[1:]:
         word = words.get(p.name, p.name)

@@ -253,12 +253,28 @@ class _Jax:
         return jax.lax.top_k(jnp.where(x == 0, 0, x), k)[1]  # top_k orders -0 below 0
 
     @staticmethod
+    def uniform(rng: Any, shape: tuple[int, ...], like: Any) -> Any:
+        if isinstance(rng, int) and not isinstance(rng, bool):
+            rng = jax.random.key(rng)
+        elif not isinstance(rng, jax.Array):
+            raise TypeError(f"rng must be a key of jax.random or a seed, got {rng!r}")
+        return jax.random.uniform(rng, shape, like.dtype)
+
+    @staticmethod
+    def highest(x: Any, k: int) -> Any:
+        return jax.lax.top_k(x, k)[1]
+
+    @staticmethod
     def take(x: Any, index: Any) -> Any:
         return jnp.take_along_axis(x, index, axis=-1)
 
     @staticmethod
     def descending(x: Any) -> Any:
         return jnp.argsort(-x, axis=-1)
+
+    @staticmethod
+    def put(x: Any, index: Any, values: Any) -> Any:
+        return jnp.put_along_axis(x, index, values, axis=-1, inplace=False)
 
     @staticmethod
     def scatter(values: Any, index: Any, n: int) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from .._contract import Adapter
 from .._rows import numpy_rows as core
 from .._rows.namespace import clip
+from .._search.numpy_polynomials import horner, weights
 
 
 class NumPy:
@@ -69,6 +70,31 @@ class NumPy:
         if x.ndim != 2:
             return np.take_along_axis(x, index, axis=-1)
         return x.reshape(-1).take(_of_rows(index, x.shape[1]))  # a third of its time
+
+    @staticmethod
+    def uniform(rng: Any, shape: tuple[int, ...], like: Any) -> Any:
+        whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
+        if not (whole or isinstance(rng, np.random.Generator)):
+            raise TypeError(
+                f"rng must be a numpy.random.Generator or a seed, got {rng!r}"
+            )
+        return np.random.default_rng(rng).random(shape, dtype=like.dtype)
+
+    @staticmethod
+    def highest(x: Any, k: int) -> Any:
+        return np.argpartition(x, -k, axis=-1)[..., -k:]
+
+    @staticmethod
+    def program(f: Any, *args: Any) -> Any:
+        return f(ADAPTER, *args)
+
+    @staticmethod
+    def put(x: Any, index: Any, values: Any) -> Any:
+        out = x.copy()
+        np.put_along_axis(out, index, values, axis=-1)
+        return out
+
+    weights, horner = staticmethod(weights), staticmethod(horner)
 
     @staticmethod
     def scatter(values: Any, index: Any, n: int) -> Any:

@@ -109,6 +109,12 @@ class Torch(Arrays):
         return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
+    def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
+        if not Torch.is_quick(x, curves.SIGMOID, None) or internals.in_dual_level():
+            return None
+        return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
+
+    @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if is_divided(x):
             raise NotImplementedError(
@@ -163,8 +169,15 @@ class Torch(Arrays):
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
-        kind = rules.Attach if torch.compiler.is_compiling() else rules.EagerAttach
+        compiled = torch.compiler.is_compiling()
+        kind = rules.Attach if compiled else rules.EagerAttach
         pairs = [by.get(name, (None, lambda: None)) for name in ("x", "k", "tau")]
+        if not (compiled or internals.transformed()):
+            # A slope that nothing asks for may take as long as the value.
+            kept = [(v, slope) if rules.is_recorded(v) else None for v, slope in pairs]
+            pairs = [pair or (None, lambda: None) for pair in kept]
+            if not any(kept):
+                return value
         inputs, slopes = [v for v, _ in pairs], [slope() for _, slope in pairs]
         return kind.apply(value, *inputs, *slopes)
 

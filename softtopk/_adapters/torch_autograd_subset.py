@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import Function
 
 from .._rows.namespace import namespace
 from .._rules import subset_rule
-from .._search import numpy_for_tensors, subset_law
+from .._search import numpy_for_tensors, polynomials, subset_law
+from . import numpy_functions
 from . import torch_internals as internals
 from .torch_autograd import as_rows_of, batched, is_last
 
@@ -105,3 +107,46 @@ class QuickSubset(Function):
         return gx, None, None, gtau if at[3].ndim else gtau.sum()
 
     jvp = EagerSubset.jvp
+
+
+class QuickQuotient(Function):
+    """`polynomials` by NumPy, for tensors on the CPU that nothing traces or maps.
+
+    From x, own and tau to `log`, `some` and the slopes, which are None where nothing is
+    recorded.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, k: int, *given: Any) -> Any:
+        ctx.k, xp = k, numpy_functions.ADAPTER
+        x, own, tau = (v.numpy(force=True) for v in given)
+        with np.errstate(all="ignore"):
+            at = polynomials.solved(xp, k, x, own, tau)
+            slopes = None
+            if any(ctx.needs_input_grad):
+                slopes = torch.from_numpy(polynomials.slopes(xp, k, x, at))
+        log, some = map(torch.from_numpy, (at.log, at.some))
+        ctx.mark_non_differentiable(some)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*given)
+        return log, some, slopes
+
+    @staticmethod
+    def backward(ctx: Any, by_log: Any, _: Any, by_slopes: Any) -> tuple[Any, ...]:
+        given = ctx.saved_tensors
+        if by_log is None and by_slopes is None:
+            return None, None, None, None
+        # Only derivatives of second and higher order come here: `losses` attaches the
+        # first derivative to its result.
+        followed = torch.is_grad_enabled()
+        with torch.enable_grad():
+            if not followed:
+                given = [v.detach().requires_grad_() for v in given]
+            asked = [v for v in given if v.requires_grad]
+            at = polynomials.solved(namespace(given[0]), ctx.k, *given)
+            found = polynomials.slopes(namespace(given[0]), ctx.k, given[0], at)
+            pairs = [(at.log, by_log), (found, by_slopes)]
+            values, grads = zip(*(p for p in pairs if p[1] is not None), strict=True)
+            more = {"create_graph": followed, "allow_unused": True}
+            each = iter(torch.autograd.grad(values, asked, grads, **more))
+        return None, *(next(each) if v.requires_grad else None for v in given)

@@ -339,6 +339,23 @@ class Arrays:
         level = torch.nn.functional.pad(lower, (1, 0))
         return torch.sort(level * n + place, dim=-1).values[..., :k] % n
 
+    is_divided = staticmethod(is_divided)
+
+    @staticmethod
+    def uniform(rng: Any, shape: tuple[int, ...], like: Any) -> Any:
+        if isinstance(rng, int) and not isinstance(rng, bool):
+            rng = torch.Generator(like.device).manual_seed(rng)
+        elif not (rng is None or isinstance(rng, torch.Generator)):
+            raise TypeError(
+                f"rng must be a torch.Generator, a seed or None, got {rng!r}"
+            )
+        kind = {"dtype": like.dtype, "device": like.device}
+        return torch.rand(shape, generator=rng, **kind)
+
+    @staticmethod
+    def highest(x: Any, k: int) -> Any:
+        return torch.topk(x, k, dim=-1, sorted=False).indices
+
     @staticmethod
     def take(x: Any, index: Any) -> Any:
         return torch.take_along_dim(x, index, -1)
@@ -350,6 +367,10 @@ class Arrays:
     @staticmethod
     def descending(x: Any) -> Any:
         return torch.argsort(x, dim=-1, descending=True)
+
+    @staticmethod
+    def put(x: Any, index: Any, values: Any) -> Any:
+        return torch.scatter(x, -1, index, values)
 
     @staticmethod
     def scatter(values: Any, index: Any, n: int) -> Any:

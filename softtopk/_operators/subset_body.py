@@ -47,7 +47,7 @@ def grad_topk(
     """
     given = temperature, axis, where, check
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
-    return rows.expand(xp, _drawn(xp, rows).p)
+    return rows.expand(xp, drawn(xp, rows).p)
 
 
 def log_partition(
@@ -99,7 +99,7 @@ def pair_marginals(
         With the marginals on the diagonal; the batch comes first.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    law, given = _drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
+    law, given = drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
     found = xp.program(subset_law.pairs, *given, law.a, law.t)
     return xp.astype(rows.spoil(xp, found), rows.dtype)
 
@@ -109,7 +109,7 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     if hasattr(xp, "partition"):
         value, p = xp.partition(rows)
         return value, p, lambda: None
-    law = _drawn(xp, rows)
+    law = drawn(xp, rows)
     at = rows.x, rows.whole, rows.part, rows.tau
     *found, u = xp.program(subset_law.partition, *at, law)
     value, fixed = map(xp.detach, found)
@@ -122,7 +122,7 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     return xp.attach(value, by), law.p, entropy
 
 
-def _drawn(xp: Adapter, rows: Rows) -> subset_law.Found:
+def drawn(xp: Adapter, rows: Rows) -> subset_law.Found:
     """The law of the random subsets of the rows."""
     at = rows.x, rows.whole, rows.part, rows.tau
     if hasattr(xp, "subset"):

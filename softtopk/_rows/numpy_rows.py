@@ -644,6 +644,16 @@ def check_count(k: int) -> int:
     return int(k)
 
 
+def check_draws(draws: int | None) -> None:
+    """An error unless it is a number of draws, or None."""
+    if draws is None:
+        return
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)):
+        raise TypeError(f"draws must be an integer or None, got {draws!r}")
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
+
+
 def check_finite(count: Array, name: str) -> None:
     """An error if a row has no finite entry."""
     if np.count_nonzero(count) < count.size:

@@ -3,8 +3,10 @@
 import numpy as np
 import oracle_subset
 import pytest
+import torch
 
 import softtopk as stk
+import softtopk.torch
 
 X = np.random.default_rng(6).standard_normal((4, 9)) * 1.5
 ONE = np.array([2, 0, 8, 3])
@@ -53,6 +55,38 @@ def test_losses_and_their_derivatives_are_the_cores(lib, name, given, settings):
     up = stk.linearize(core, X + h * direction, *given, **settings).vjp(np.ones(4))
     down = stk.linearize(core, X - h * direction, *given, **settings).vjp(np.ones(4))
     assert abs(lib.numpy(product) - (up - down) / (2 * h)).max() < 1e-8
+
+
+def test_a_class_among_few_of_many(lib):
+    """With entries outside of the largest, whose sums come from powers."""
+    x, y = 2 * np.sin(np.arange(240.0) ** 2).reshape(4, 60), np.array([3, 59, 0, 20])
+    move, h = np.cos(np.arange(240.0)).reshape(4, 60), 1e-6
+
+    def exact(x):
+        loss = stk.losses.in_top_k_loss
+        return stk.linearize(loss, x, y, 3, temperature=0.5).vjp(np.ones(4))
+
+    def total(x):
+        return lib.ops.in_top_k_loss(x, lib.array(y), 3, temperature=0.5).sum()
+
+    at = [lib.array(x)], [lib.array(move)]
+    gradient, product = map(lib.numpy, lib.push(lib.gradient(total), *at))
+    assert abs(gradient - exact(x)).max() < 4e-15
+    slope = (exact(x + h * move) - exact(x - h * move)) / (2 * h)
+    assert abs(product - slope).max() < 1e-8
+
+
+def test_second_derivatives_in_eager_pytorch():
+    """Autograd twice, by scores and temperature, where NumPy gives the first."""
+    x = torch.tensor(2 * np.sin(np.arange(120.0) ** 2).reshape(2, 60))
+    y, tau = torch.tensor([3, 59]), torch.tensor(0.5, dtype=torch.double)
+
+    def loss(x, tau):
+        return softtopk.torch.in_top_k_loss(x, y, 3, temperature=tau)
+
+    given = x.requires_grad_(), tau.requires_grad_()
+    assert torch.autograd.gradcheck(loss, given)
+    assert torch.autograd.gradgradcheck(loss, given)
 
 
 def test_losses_near_nothing_keep_their_digits(lib):
