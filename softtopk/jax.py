@@ -580,7 +580,9 @@ def sample_shares(
         Shares in [0, 1], such as those of `soft_topk`.
     rng, draws
         As in `sample_topk`.
-    axis, check
+    axis : int, tuple of int, or None
+        The axis or axes along which the shares belong together; None for all.
+    check
         As in `soft_topk`.
 
     Returns

@@ -7,7 +7,7 @@ r"""Random subsets: of k entries, or with given probabilities for each entry.
 
 and `subset_log_prob` gives its probability.  `sample_shares` draws subsets in which
 each entry has a given probability, such as the shares of `soft_topk`: their mean is the
-soft selection.  *selection/sampling* derives both.
+soft selection.  *selection/subsets* derives both.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sample_topk(
 
     References
     ----------
-    *selection/sampling*; X.-H. Chen, A. P. Dempster, J. S. Liu, "Weighted finite
+    *selection/subsets*; X.-H. Chen, A. P. Dempster, J. S. Liu, "Weighted finite
     population sampling to maximize entropy", Biometrika 1994.
 
     Examples
@@ -136,7 +136,7 @@ def sample_shares(
 
     References
     ----------
-    *selection/sampling*; J.-C. Deville, Y. Tille, "Unequal probability sampling without
+    *selection/subsets*; J.-C. Deville, Y. Tille, "Unequal probability sampling without
     replacement through a splitting method", Biometrika 1998.
 
     Examples
@@ -194,7 +194,7 @@ def subset_log_prob(
 
     References
     ----------
-    *selection/sampling*.
+    *selection/subsets*.
 
     Examples
     --------

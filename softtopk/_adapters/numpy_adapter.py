@@ -99,6 +99,12 @@ class Rows(NamedTuple):
         """Rows in the shape of the scores."""
         return self.given.expand(p.astype(self.given.x.dtype, copy=False))
 
+    def repeated(self, times: int) -> Rows:
+        """Rows that expand ``(times, R, n)`` results, several for each row."""
+        given = self.given
+        shape, batch = (times, *given.shape), (times, *given.batch)
+        return self._replace(given=given._replace(shape=shape, batch=batch))
+
     def reduce(self, xp: Any, value: Array) -> Any:
         """Numbers a row in the shape of the scores without the axes."""
         value = value / self.scale

@@ -14,7 +14,7 @@ the first with probability a / (a + b), goes on with a + b, and the other is lef
 else one, the first with probability (1 - b) / (2 - a - b), is selected, and the other
 goes on with a + b - 1.  The entries play in a tournament (pivotal sampling).
 
-*selection/sampling* derives both.
+*selection/subsets* derives both.
 """
 
 from __future__ import annotations
@@ -111,10 +111,7 @@ def sample_topk_st(
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     hard = xp.detach(_subsets(xp, rows, k, rng, draws, check))
     p = drawn(xp, rows).p
-    # not hard + (p - p), which would round
-    value = [z + (p - xp.detach(p)) for z in ([hard] if draws is None else hard)]
-    shaped = [rows.expand(xp, z) for z in value]
-    return shaped[0] if draws is None else xp.concat([z[None] for z in shaped], axis=0)
+    return _shaped(xp, rows, hard + (p - xp.detach(p)), draws)
 
 
 def subset_log_prob(
@@ -206,7 +203,9 @@ def sample_shares(
         Shares in [0, 1], such as those of `soft_topk`.
     rng, draws
         As in `sample_topk`.
-    axis, check
+    axis : int, tuple of int, or None
+        The axis or axes along which the shares belong together; None for all.
+    check
         As in `soft_topk`.
 
     Returns
@@ -247,9 +246,8 @@ def _lead(draws: int | None) -> tuple[int, ...]:
 
 def _shaped(xp: Adapter, rows: Rows, drawn: Any, draws: int | None) -> Any:
     """The rows of every draw in the shape of the scores."""
-    if draws is None:
-        return rows.expand(xp, drawn)
-    return xp.concat([rows.expand(xp, z)[None] for z in drawn], axis=0)
+    rows = rows if draws is None else rows.repeated(draws)
+    return rows.expand(xp, drawn)
 
 
 def _subsets(

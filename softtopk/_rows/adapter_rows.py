@@ -135,6 +135,10 @@ class Rows(NamedTuple):
             p = xp.moveaxis(p, tail, self.axes)
         return xp.astype(p, self.dtype)
 
+    def repeated(self, times: int) -> Rows:
+        """Rows that expand ``(times, ..., n)`` results, several for each row."""
+        return self if self.fits is None else self._replace(fits=self.fits[None])
+
     def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers for each row in the type of the results; their shape is right."""
         return xp.astype(self.spoil(xp, value), self.dtype)
