@@ -72,7 +72,7 @@ def top_k(
         knapsack, of which no other is worth more.  k is any number up to the sum of the
         costs.  By "share" tied entries get equal shares, by "first" at most one entry
         has a share between 0 and 1.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         As in `soft_topk`.
 
     Returns

@@ -853,11 +853,13 @@ def soft_topk(
         an entry, :math:`p_i=f((x_i-\lambda c_i)/\tau)`; by "cost" that of a unit of
         cost, :math:`p_i=f((x_i-\lambda)/\tau)`, and a larger score gets a larger share
         whatever its cost.
-    empty : "raise" or "zeros"
-        What a row is without an entry that takes part, because `where` leaves all of
-        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
-        is out of range (see `check`).  By "zeros" its shares and their derivatives are
-        0 whatever its budget is, also where nobody looks at the values.
+    empty : "raise", "zeros" or "all"
+        What a row is that has fewer entries than places.  By "raise" it is out of range
+        (see `check`), by "all" all its entries are selected: a budget above their
+        number, or above the sum of their costs, is lowered to it.  By "zeros" it is out
+        of range too, except that a row without any entry that takes part (because
+        `where` leaves all of them out or all scores are -inf) has the shares 0 whatever
+        its budget is; by "all" it has them as well.  The derivatives are 0 then.
     check : bool, optional
         Whether to look at the values and raise for those out of range.  By default on
         the CPU, where that costs little, and outside of transformations.  A row out of
@@ -910,10 +912,10 @@ def softmax(
     ----------
     x, temperature, axis, where, check
         As in `soft_topk`.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         What a row is without an entry that takes part, because `where` leaves all of
-        them out or all scores are -inf: out of range (see `check`), or a row whose
-        shares and their derivatives are 0.
+        them out or all scores are -inf: out of range (see `check`), or by "zeros" and
+        "all" a row whose shares and their derivatives are 0.
 
     Returns
     -------

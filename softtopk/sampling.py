@@ -20,11 +20,12 @@ from numpy.typing import ArrayLike
 from ._adapters.numpy_adapter import Call, differentiable
 from ._linearize import Differentiable, operator
 from ._operators import sampling_body as shared
-from ._rows.numpy_rows import Array, Axis
+from ._rows.numpy_rows import Array, Axis, quiet
 
 __all__ = ["sample_shares", "sample_topk", "subset_log_prob"]
 
 
+@quiet()
 def sample_topk(
     x: ArrayLike,
     k: ArrayLike,
@@ -92,6 +93,7 @@ def sample_topk(
     return found
 
 
+@quiet()
 def sample_shares(
     p: ArrayLike,
     rng: np.random.Generator | int,

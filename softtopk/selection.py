@@ -86,11 +86,13 @@ def soft_topk(
         :math:`p_i=f((x_i-\lambda)/\tau)`: a larger score gets a larger share whatever
         it costs, and an entry of cost 3 is three entries of cost 1.  Both have the
         units of the temperature, which costs do not change.
-    empty : "raise" or "zeros"
-        What a row is without an entry that takes part, because `where` leaves all of
-        them out or all scores are -inf.  By "raise" its budget must be 0, and any other
-        is an error.  By "zeros" its shares and their derivatives are 0 whatever its
-        budget is.
+    empty : "raise", "zeros" or "all"
+        What a row is that has fewer entries than places.  By "raise" it is an error, by
+        "all" all its entries are selected: a budget above their number, or above the
+        sum of their costs, is lowered to it.  By "zeros" it is an error too, except
+        that a row without any entry that takes part (because `where` leaves all of them
+        out or all scores are -inf) has the shares 0 whatever its budget is; by "all" it
+        has them as well.  The derivatives are 0 then.
 
     Returns
     -------

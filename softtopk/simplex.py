@@ -78,10 +78,10 @@ def softmax(
         The axis along which the shares sum to 1; several do together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get share 0.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         What a row is without an entry that takes part, because `where` leaves all of
-        them out or all scores are -inf: an error, or a row whose shares and their
-        derivatives are 0.
+        them out or all scores are -inf: an error, or by "zeros" and "all" a row whose
+        shares and their derivatives are 0.
 
     Returns
     -------

@@ -101,7 +101,7 @@ def grad_topk(
         The axis of the scores; several hold one row together, None means all.
     where : array_like of bool, optional
         Entries that take part; the others get 0.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         As in `soft_topk`.
 
     Returns

@@ -187,11 +187,17 @@ class Call(NumPy):
                 np.where(given.empty[:, None], 1, c),
             )
         scores = given.x.astype(np.float64, copy=False)
+        if empty == "all":
+            spent = np.where(scores > -np.inf, c, 0).sum(axis=-1)
+            over, budget = budget > spent, np.minimum(budget, spent)
         eps = float(np.finfo(given.x.dtype).eps)
         # A caller who wants all entries passes the sum of the costs as k.  Summed in
         # the type of the scores, it may exceed the exact sum by its rounding error:
         # `check` accepts that, and the budget is lowered to the exact sum.
-        budget = np.minimum(budget, core.check_costs(scores, c, budget, eps, "x"))
+        exact = core.check_costs(scores, c, budget, eps, "x")
+        budget = np.minimum(budget, exact)
+        if empty == "all":
+            budget = np.where(over, exact, budget)
         c = np.where(scores > -np.inf, c, 1)
         self.given, self._cost_shape = given._replace(k=budget), prices.shape
         self._rows = Rows(self.given, scores, budget, np.float64(self.tau), 1.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch.autograd import Function
 
 from .._rows.namespace import namespace
+from .._rows.numpy_rows import quiet
 from .._rules import subset_rule
 from .._search import numpy_for_tensors, polynomials, subset_law
 from . import numpy_functions
@@ -120,7 +120,7 @@ class QuickQuotient(Function):
     def forward(ctx: Any, k: int, *given: Any) -> Any:
         ctx.k, xp = k, numpy_functions.ADAPTER
         x, own, tau = (v.numpy(force=True) for v in given)
-        with np.errstate(all="ignore"):
+        with quiet():
             at = polynomials.solved(xp, k, x, own, tau)
             slopes = None
             if any(ctx.needs_input_grad):

@@ -54,6 +54,11 @@ def checked(
     c = xp.where(x > -math.inf, c, 1)
     if rows.empty is not None:
         c = xp.where(rows.empty[..., None], 1, c)
+    if empty == "all":
+        spent = xp.sum(xp.where(x > -math.inf, xp.detach(c), 0), axis=-1)
+        over = rows.whole + xp.detach(rows.part) > spent
+        whole, part = xp.where(over, spent, rows.whole), xp.where(over, 0, rows.part)
+        rows = rows._replace(whole=whole, part=part)
     if xp.looks(x, look):
         verify(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
     return rows, c

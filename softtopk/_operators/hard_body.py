@@ -232,7 +232,7 @@ def hard(
     if number or not (
         xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
     ):
-        place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else 1
+        place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else n
         place = min(max(place, 1), n)
         pivot = xp.largest(key, place)
     else:

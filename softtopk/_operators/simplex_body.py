@@ -52,10 +52,10 @@ def softmax(
     ----------
     x, temperature, axis, where, check
         As in `soft_topk`.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         What a row is without an entry that takes part, because `where` leaves all of
-        them out or all scores are -inf: out of range (see `check`), or a row whose
-        shares and their derivatives are 0.
+        them out or all scores are -inf: out of range (see `check`), or by "zeros" and
+        "all" a row whose shares and their derivatives are 0.
 
     Returns
     -------

@@ -185,8 +185,10 @@ def as_rows(
     array that has a derivative.
     The function that splits the budget in two is `parts`, by default `split`.  With
     `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
-    `Adapter.wide`.  If `empty` is "zeros", `Rows.empty` marks the rows without a finite
-    entry.  This needs no check of values, and the derivatives of these rows are 0.
+    `Adapter.wide`.  If `empty` is "zeros" or "all", `Rows.empty` marks the rows without
+    a finite entry.  This needs no check of values, and the derivatives of these rows
+    are 0.  By "all" a budget above the number of finite entries is that number, unless
+    `parts` is given.
     If only the `order` of the scores counts, `Rows.key` holds integers that floats may
     not hold.  Otherwise the values of such integers are looked at, if `check` allows
     it, and are an error if the conversion changes the gaps between them.
@@ -252,6 +254,11 @@ def as_rows(
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
     if zeros:
         whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
+    if empty == "all" and parts is None:
+        count = xp.sum(x > -math.inf, axis=-1)
+        over = (xp.astype(whole, x.dtype) + xp.detach(part) > count) | (whole > count)
+        over = over | ((whole == count) & (part > 0))
+        whole, part = xp.where(over, count, whole), xp.where(over, 0, part)
     return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing, key)
 
 

@@ -261,9 +261,10 @@ def as_rows(
         Whether the budget must be a whole number.
     name : str
         What an error message calls `x`.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         Whether a row without a finite entry is an error unless its budget is 0, or has
-        the result 0 whatever its budget.
+        the result 0 whatever its budget; by "all" a budget above the number of finite
+        entries is that number.
     order : bool
         Whether only the order of the scores counts.  Integers that floats do not hold
         are then kept as `Rows.key`; otherwise they are an error if the conversion
@@ -319,6 +320,8 @@ def as_rows(
         budget = np.where(rows.empty, 1, budget)
     if zeros and integer_k:
         check_whole(budget)
+    if empty == "all":
+        budget = np.minimum(budget, rows.finite)
     check_budget(budget, rows.finite, name)
     return Rows(rows.x, budget, *rows[2:])
 
@@ -620,9 +623,9 @@ def check_ties(ties: str) -> bool:
 
 def check_empty(empty: str) -> bool:
     """Whether rows without entries are 0; an error if `empty` is an unknown word."""
-    if empty not in ("raise", "zeros"):
-        raise ValueError(f"empty must be 'raise' or 'zeros', got {empty!r}")
-    return empty == "zeros"
+    if empty not in ("raise", "zeros", "all"):
+        raise ValueError(f"empty must be 'raise', 'zeros' or 'all', got {empty!r}")
+    return empty != "raise"
 
 
 def check_count(k: int) -> int:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 import re
 import warnings
 
@@ -243,15 +244,15 @@ def test_an_empty_row_has_the_outcome_that_it_has_on_numpy(lib, name):
     cases |= {"axis": [0, None], "alpha": [1, 2.0, 3.0]}
     taken = inspect.signature(getattr(function_of(name), name)).parameters
     mask = {"where": masked(1)}
-    for empty in ("raise", "zeros"):
+    for empty in ("raise", "zeros", "all"):
         for argument, values in cases.items():
             if argument == "x" or argument in taken:
                 more = mask if argument != "where" else {}
                 compare(lib, name, argument, values, **more, empty=empty)
     if "cost" in taken:
         costs = [[1.0, 2.0, 4.0, 0.5], Array([[1.0, 2, 4, 3], [NAN, 0, 1, 1]])]
-        for k in (2, [1.5, 99]):
-            compare(lib, name, "cost", costs, **mask, k=k, empty="zeros")
+        for k, empty in itertools.product((2, [1.5, 99]), ("zeros", "all")):
+            compare(lib, name, "cost", costs, **mask, k=k, empty=empty)
 
 
 ROWS = np.stack([Y[0] / 4, np.full(4, -INF), Y[1] / 4, Y[1] / 4])

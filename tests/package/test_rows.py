@@ -250,5 +250,7 @@ def test_a_row_without_entries_may_be_zeros_with_derivatives_of_zero(operator, g
 
 
 def test_what_an_empty_row_is_has_two_words():
-    with pytest.raises(ValueError, match="empty must be 'raise' or 'zeros', got 'no'"):
+    with pytest.raises(
+        ValueError, match="empty must be 'raise', 'zeros' or 'all', got 'no'"
+    ):
         stk.softmax(EMPTY, empty="no")
