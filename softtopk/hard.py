@@ -29,6 +29,7 @@ from ._rows.numpy_rows import (
     check_count,
     check_per,
     check_ties,
+    check_width,
     kth_largest,
     quiet,
 )
@@ -132,8 +133,16 @@ def top_k(
     return rows.expand(out)
 
 
+@quiet()
 def top_k_indices(
-    x: ArrayLike, k: int, axis: Axis = -1, where: ArrayLike | None = None
+    x: ArrayLike,
+    k: ArrayLike,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    *,
+    largest: bool = True,
+    width: int | None = None,
+    empty: str = "raise",
 ) -> Array:
     """The places of the k largest scores, the largest first.
 
@@ -144,23 +153,31 @@ def top_k_indices(
     ----------
     x : array_like
         Scores, finite or -inf.
-    k : int
-        How many, the same in every row: from 0 to the number of finite entries of a
+    k : int or array_like of whole numbers
+        How many, from 0 to the number of finite entries of a row; one for all, or one a
         row.
     axis : int, tuple of int, or None
         The axis along which to select.
     where : array_like of bool, optional
         Entries that take part; the others are never selected.
+    largest : bool
+        Whether to take the largest scores; else the smallest, the smallest first.
+    width : int, optional
+        The length of the result, by default k, or the largest k of all rows.
+    empty : "raise", "zeros" or "all"
+        As in `soft_topk`: by "all" a row with fewer entries than k gives all of them.
 
     Returns
     -------
     array of int
-        Of the shape of `x` with k in place of the length of `axis`, as
+        Of the shape of `x` with `width` in place of the length of `axis`, as
         `numpy.take_along_axis` asks for.  Of several axes an index counts the entries
         in C order, and the k indices stand along a last axis of their own, in place of
         these axes.  In each row the scores at the indices descend, and among equal
         scores the indices ascend: they are the places of the ones of
-        ``top_k(x, k, ties="first")``.
+        ``top_k(x, k, ties="first")``.  A row with fewer of them than `width` is filled
+        up with its length n, at which there is no entry: ``index < n`` is the mask of
+        what it has.
 
     Raises
     ------
@@ -187,15 +204,31 @@ def top_k_indices(
     >>> weights = np.take_along_axis(stk.soft_topk(x, 2), index, axis=-1)
     >>> weights.round(4).tolist()
     [[0.9077, 0.9077], [0.9254, 0.4538]]
+    >>> stk.top_k_indices(x, [1, 3]).tolist()
+    [[1, 4, 4], [2, 1, 3]]
+    >>> stk.top_k_indices(x, 1, largest=False).tolist()
+    [[2], [0]]
     """
-    k = check_count(k)
-    rows = as_rows(x, k, axis=axis, where=where, order=True)
+    many = np.ndim(k) > 0
+    number = 0 if many else check_count(k)
+    rows = as_rows(
+        x, k, axis=axis, where=where, integer_k=many, empty=empty, order=True
+    )
+    n, scores = rows.x.shape[-1], rows.x
+    most = int(rows.k.max(initial=0)) if many else number
+    width = most if width is None else check_width(width, most)
     if rows.key is None:
-        index = np.argsort(-rows.x, axis=-1, kind="stable")[:, :k]
+        turned = -scores if largest else np.where(scores > -np.inf, scores, np.inf)
+        index = np.argsort(turned, axis=-1, kind="stable")[:, :width]
     else:  # ~ turns the order of integers round without an overflow
-        index = np.lexsort((~rows.key, rows.x == -np.inf), axis=-1)[:, :k]
-    index = index.reshape(*rows.batch, k)
-    return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
+        key = ~rows.key if largest else rows.key
+        index = np.lexsort((key, scores == -np.inf), axis=-1)[:, :width]
+    count = rows.k if rows.empty is None else np.where(rows.empty, 0, rows.k)
+    out = np.full((len(index), width), n)
+    out[:, : index.shape[-1]] = index
+    out[np.arange(width) >= count[:, None]] = n
+    out = out.reshape(*rows.batch, width)
+    return np.moveaxis(out, -1, rows.axes[0]) if len(rows.axes) == 1 else out
 
 
 @quiet()

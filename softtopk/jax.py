@@ -1299,10 +1299,13 @@ def top_k(
 
 def top_k_indices(
     x: ArrayLike,
-    k: int,
+    k: Numbers,
     *,
     axis: Axis = -1,
     where: ArrayLike | None = None,
+    largest: bool = True,
+    width: int | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
     """The places of the k largest scores, the largest first: what a dispatch takes.
@@ -1311,18 +1314,27 @@ def top_k_indices(
     ----------
     x, axis, where, check
         As in `soft_topk`.
-    k : int
-        How many, the same in every row: from 0 to the number of finite entries of a
+    k : whole number or array of them
+        How many, from 0 to the number of finite entries of a row; one for all, or one a
         row.
+    largest : bool
+        Whether to take the largest scores; else the smallest, the smallest first.
+    width : int, optional
+        The length of the result, by default k, or the largest k of all rows; where
+        nobody looks at values, it is the length of a row for an array of k.
+    empty : "raise", "zeros" or "all"
+        As in `soft_topk`: by "all" a row with fewer entries than k gives all of them.
 
     Returns
     -------
     array of int
-        Of the shape of `x` with k in place of the length of `axis`: ``(..., k)``.
+        Of the shape of `x` with `width` in place of the length of `axis`: ``(..., k)``.
         Of several axes an index counts the entries in C order, and the k indices stand
         along a last axis of their own, in place of these axes.  In each row the scores
         at the indices descend, and among equal scores the indices ascend: they are the
-        places of the ones of ``top_k(x, k, ties="first")``.
+        places of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
+        than `width` is filled up with its length n, at which there is no entry:
+        ``index < n`` is the mask of what it has.
 
     Raises
     ------
@@ -1338,7 +1350,17 @@ def top_k_indices(
     ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
     JAX.
     """
-    found: Array = _hard.top_k_indices(_XP, x, k, axis=axis, where=where, check=check)
+    found: Array = _hard.top_k_indices(
+        _XP,
+        x,
+        k,
+        axis=axis,
+        where=where,
+        largest=largest,
+        width=width,
+        empty=empty,
+        check=check,
+    )
     return found
 
 

@@ -1396,10 +1396,13 @@ def top_k(
 
 def top_k_indices(
     x: Tensor,
-    k: int,
+    k: Numbers,
     *,
     dim: Axis = -1,
     where: Tensor | None = None,
+    largest: bool = True,
+    width: int | None = None,
+    empty: str = "raise",
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
@@ -1409,18 +1412,27 @@ def top_k_indices(
     ----------
     x, dim, where, check
         As in `soft_topk`.
-    k : int
-        How many, the same in every row: from 0 to the number of finite entries of a
+    k : whole number or array of them
+        How many, from 0 to the number of finite entries of a row; one for all, or one a
         row.
+    largest : bool
+        Whether to take the largest scores; else the smallest, the smallest first.
+    width : int, optional
+        The length of the result, by default k, or the largest k of all rows; where
+        nobody looks at values, it is the length of a row for an array of k.
+    empty : "raise", "zeros" or "all"
+        As in `soft_topk`: by "all" a row with fewer entries than k gives all of them.
 
     Returns
     -------
     array of int
-        Of the shape of `x` with k in place of the length of `dim`: ``(..., k)``.
+        Of the shape of `x` with `width` in place of the length of `dim`: ``(..., k)``.
         Of several axes an index counts the entries in C order, and the k indices stand
         along a last axis of their own, in place of these axes.  In each row the scores
         at the indices descend, and among equal scores the indices ascend: they are the
-        places of the ones of ``top_k(x, k, ties="first")``.
+        places of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
+        than `width` is filled up with its length n, at which there is no entry:
+        ``index < n`` is the mask of what it has.
 
     Raises
     ------
@@ -1437,7 +1449,15 @@ def top_k_indices(
     JAX.
     """
     found: Tensor = _hard.top_k_indices(
-        _XP, x, k, axis=_one_of("dim", dim, -1, "axis", axis), where=where, check=check
+        _XP,
+        x,
+        k,
+        axis=_one_of("dim", dim, -1, "axis", axis),
+        where=where,
+        largest=largest,
+        width=width,
+        empty=empty,
+        check=check,
     )
     return found
 

@@ -130,7 +130,7 @@ TAILS = {
     "torch": ["\n\n_without_script(globals()[name] for name in __all__)\n"],
     "jax": [],
 }
-PLAIN = ("int", "str", "int | None")
+PLAIN = ("bool", "int", "str", "int | None")
 """Types that an argument has in a body and in every library."""
 
 

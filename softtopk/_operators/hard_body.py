@@ -7,7 +7,7 @@ from typing import Any
 
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, budget, checked, scores
-from .._rows.numpy_rows import check_count, check_per, check_ties
+from .._rows.numpy_rows import check_count, check_per, check_ties, check_width
 from ..curves import Curve
 from . import costs_body
 from .selection_body import soft_topk
@@ -132,10 +132,13 @@ def _top_k(
 def top_k_indices(
     xp: Adapter,
     x: Any,
-    k: int,
+    k: Any,
     *,
     axis: Any = -1,
     where: Any = None,
+    largest: bool = True,
+    width: int | None = None,
+    empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
     """The places of the k largest scores, the largest first: what a dispatch takes.
@@ -144,18 +147,27 @@ def top_k_indices(
     ----------
     x, axis, where, check
         As in `soft_topk`.
-    k : int
-        How many, the same in every row: from 0 to the number of finite entries of a
+    k : whole number or array of them
+        How many, from 0 to the number of finite entries of a row; one for all, or one a
         row.
+    largest : bool
+        Whether to take the largest scores; else the smallest, the smallest first.
+    width : int, optional
+        The length of the result, by default k, or the largest k of all rows; where
+        nobody looks at values, it is the length of a row for an array of k.
+    empty : "raise", "zeros" or "all"
+        As in `soft_topk`: by "all" a row with fewer entries than k gives all of them.
 
     Returns
     -------
     array of int
-        Of the shape of `x` with k in place of the length of `axis`: ``(..., k)``.
+        Of the shape of `x` with `width` in place of the length of `axis`: ``(..., k)``.
         Of several axes an index counts the entries in C order, and the k indices stand
         along a last axis of their own, in place of these axes.  In each row the scores
         at the indices descend, and among equal scores the indices ascend: they are the
-        places of the ones of ``top_k(x, k, ties="first")``.
+        places of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
+        than `width` is filled up with its length n, at which there is no entry:
+        ``index < n`` is the mask of what it has.
 
     Raises
     ------
@@ -171,17 +183,33 @@ def top_k_indices(
     ``take_along_dim(p, index, -1)`` in PyTorch and ``take_along_axis(p, index, -1)`` in
     JAX.
     """
-    k = check_count(k)
-    rows = checked(xp, x, k, 1.0, axis, where, check, order=True)
+    many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
+    k = k if many else check_count(k)
+    rows = checked(
+        xp, x, k, 1.0, axis, where, check, whole=many, empty=empty, order=True
+    )
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)
     fits = xp.all((x < math.inf) & (x == x), axis=-1)
-    count = xp.where(fits, count, 0)[..., None]
-    index = _leading(xp, x, rows.key, min(k, n))
-    if k > n:  # more than any row has, which was not checked: fill up with n
-        rest = xp.broadcast_to(xp.places(k - n, x), (*x.shape[:-1], k - n))
+    if rows.empty is not None:
+        fits = fits & ~rows.empty
+    if many:
+        fits = fits & (rows.whole >= 0) & (rows.part == 0)
+        looks = xp.looks(x, check)
+        least = int(xp.to_numpy(rows.whole).max(initial=0)) if looks else 0
+        most = least if looks else n
+    else:
+        least = most = k
+    width = most if width is None else check_width(width, least)
+    count = xp.where(fits, count, 0)
+    count = (xp.minimum(count, rows.whole) if many else count)[..., None]
+    index = _leading(xp, x, rows.key, min(width, n), largest)
+    if width > n:  # more than any row has: fill up with n
+        rest = xp.broadcast_to(xp.places(width - n, x), (*x.shape[:-1], width - n))
         index = xp.concat([index, rest], axis=-1)
-    index = xp.where(xp.places(k, x) < count, index, n)
+    place = xp.places(width, x)
+    taken = (place < count) & (place < k) if not many else place < count
+    index = xp.where(taken, index, n)
     return xp.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
@@ -260,8 +288,11 @@ def hard(
     return xp.where(fits[..., None], weight, math.nan)
 
 
-def _leading(xp: Adapter, x: Any, key: Any, k: int) -> Any:
+def _leading(xp: Adapter, x: Any, key: Any, k: int, largest: bool = True) -> Any:
     """The places of the k largest; with integers as `key`, x is -inf where none is."""
+    if not largest:  # ~ turns the order of integers round without an overflow
+        x = xp.where(x > -math.inf, -x, -math.inf)
+        key = None if key is None else ~key
     if key is None:
         return xp.leading(x, k)
     index = xp.leading(key, x.shape[-1])

@@ -628,7 +628,7 @@ def check_empty(empty: str) -> bool:
     return empty != "raise"
 
 
-def check_count(k: int) -> int:
+def check_count(k: Any) -> int:
     """The number of entries to select, a Python integer: it is the length of a result.
 
     Raises
@@ -645,6 +645,15 @@ def check_count(k: int) -> int:
     if k < 0:
         raise ValueError(f"k must be at least 0, got {k}")
     return int(k)
+
+
+def check_width(width: Any, most: int) -> int:
+    """The length of a result, an error unless it is an integer and at least `most`."""
+    if isinstance(width, bool) or not isinstance(width, (int, np.integer)):
+        raise TypeError(f"width must be one integer or None, got {width!r}")
+    if width < most:
+        raise ValueError(f"width must be at least the largest k, {most}, got {width}")
+    return int(width)
 
 
 def check_draws(draws: int | None) -> None:

@@ -239,3 +239,31 @@ def test_jax_refuses_integers_that_it_would_wrap():
         for bad in (np.array([2**40, 5]), [2**40, 5], np.uint64(2**32)):
             with pytest.raises(ValueError, match="x must hold integers that the"):
                 softtopk.jax.top_k(bad, 1)
+
+
+def test_indices_of_ragged_rows_and_of_the_smallest(lib):
+    x = np.array([[2.0, 5.0, 1.0, 5.0], [0.0, 1.0, 3.0, 1.0], [4.0, -np.inf, 2.0, 1.0]])
+    k = np.array([1, 4, 2])
+    mask = np.arange(4) < 2
+    for given, more in (
+        (k, {}),
+        (k, {"width": 6}),
+        (2, {"largest": False}),
+        (k - 1, {"largest": False}),
+        (3, {"where": mask, "empty": "all"}),
+        (2, {"where": mask & ~mask, "empty": "zeros"}),
+    ):
+        own = {v: lib.array(w) if v == "where" else w for v, w in more.items()}
+        budget = lib.array(given) if isinstance(given, np.ndarray) else given
+        expected = stk.top_k_indices(x, given, **more)
+        found = lib.numpy(lib.ops.top_k_indices(lib.array(x), budget, **own))
+        assert (found == expected).all()
+        width = more.get("width", expected.shape[-1])
+        unseen = lib.ops.top_k_indices(
+            lib.array(x), budget, **(own | {"width": width}), check=False
+        )
+        assert (lib.numpy(unseen) == expected).all()
+    big = lib.array(np.array([2**62 + 1, 2**62, -(2**62), 2**62 + 2]))
+    assert lib.numpy(lib.ops.top_k_indices(big, 3, largest=False)).tolist() == [2, 1, 0]
+    whole = lib.ops.top_k_indices(lib.array(x), lib.array(k), check=False)
+    assert whole.shape == (3, 4)

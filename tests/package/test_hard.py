@@ -67,10 +67,38 @@ def test_the_first_of_equal_scores_are_selected_in_order(data):
         assert set(mask) <= {0, 1}
 
 
-@pytest.mark.parametrize("k", [1.0, True, "a", [1, 2], None])
+@pytest.mark.parametrize("k", [1.0, True, "a", None])
 def test_how_many_indices_is_one_integer(k):
     with pytest.raises(TypeError, match="k must be one integer, got"):
         stk.top_k_indices([1.0, 2.0], k)
+
+
+def test_indices_of_ragged_rows_of_the_smallest_and_of_short_rows():
+    x = np.array([[2.0, 5.0, 1.0, 5.0], [0.0, 1.0, 3.0, 1.0], [4.0, -np.inf, 2.0, 1.0]])
+    k = np.array([1, 4, 2])
+    found = stk.top_k_indices(x, k)
+    assert found.tolist() == [[1, 4, 4, 4], [2, 1, 3, 0], [0, 2, 4, 4]]
+    for row, many, index in zip(x, k, found, strict=True):
+        assert index[:many].tolist() == stk.top_k_indices(row, many).tolist()
+    assert (stk.top_k_indices(x, k, width=6)[:, 4:] == 4).all()
+    assert (stk.top_k_indices(x.T, k, axis=0) == found.T).all()
+    least = stk.top_k_indices(x, 2, largest=False)
+    assert least.tolist() == [[2, 0], [0, 1], [3, 2]]
+    big = np.array([2**62 + 1, 2**62, -(2**63), 2**62 + 2])
+    assert stk.top_k_indices(big, 3, largest=False).tolist() == [2, 1, 0]
+    where = np.arange(4) < 2
+    assert stk.top_k_indices(x, 3, where=where, empty="all").tolist() == [
+        [1, 0, 4],
+        [1, 0, 4],
+        [0, 4, 4],
+    ]
+    none = stk.top_k_indices(x, 2, where=np.zeros(4, bool), empty="zeros")
+    assert (none == 4).all()
+    assert stk.top_k_indices(x, np.zeros(3, int)).shape == (3, 0)
+    with pytest.raises(ValueError, match="width must be at least the largest k, 4"):
+        stk.top_k_indices(x, k, width=3)
+    with pytest.raises(ValueError, match="k must be a whole number"):
+        stk.top_k_indices(x, [1, 1.5, 2])
 
 
 def test_indices_need_as_many_entries_that_take_part():
