@@ -405,9 +405,9 @@ def in_top_k_loss(
 
     Notes
     -----
-    O(nk) for k up to 8, a Python number; else the cost of `grad_topk` twice.  For
-    top-5 accuracy begin with `cross_entropy`, and take this loss where it is ahead on
-    held-out rows; the recipe *top-5* says when that was so.
+    For top-5 accuracy take `cross_entropy` first: on both tasks of the recipe *top-5*
+    this loss was behind it.  O(nk) for k up to 8, a Python number; else the cost of
+    `grad_topk` twice.
     """
     found: Array = _losses.in_top_k_loss(
         _XP,

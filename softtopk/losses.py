@@ -519,10 +519,9 @@ def in_top_k_loss(
 
     Notes
     -----
-    Which loss for top-5 accuracy?  Begin with `cross_entropy`; take this one where it
-    is ahead on held-out rows, as it can be where a model is too small to separate the
-    classes, and a bounded loss such as :math:`1-p_y` where many labels are wrong.  The
-    recipe *top-5* measures both cases.
+    Which loss for top-5 accuracy?  Take `cross_entropy` first.  On both tasks of the
+    recipe *top-5* this loss was behind it; take it only where it is ahead on held-out
+    rows of your own.
 
     O(nk) for k up to 8, about three times the time of `cross_entropy` at k = 5; for
     larger k, or k given row by row, the cost of `grad_topk` twice.  The loss is
