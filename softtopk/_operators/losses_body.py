@@ -370,14 +370,17 @@ def in_top_k_loss(
     fixed = xp.detach(c)
     value = xp.clip(fixed, 0, None) + xp.log1p(xp.exp(-abs(fixed)))
     by = {
-        "x": (rows.x, lambda: xp.sigmoid(c)[..., None] * slope()),
+        "x": (rows.x, lambda: (xp.sigmoid(c) / rows.tau)[..., None] * slope()),
         "tau": (rows.tau, lambda: xp.sigmoid(c) * by_tau()),
     }
     return _loss(xp, rows, value, by, end)
 
 
 _Logit = tuple[Any, Callable[[], Any], Callable[[], Any]]
-"""log of (1 - p) / p for the share p of a class, and its slopes by x and tau."""
+"""log of (1 - p) / p for the share p of a class, and its slopes by x / tau and tau.
+
+Where the logarithm is -inf, the slopes by x / tau have no meaning.
+"""
 
 
 def _by_polynomials(
@@ -385,19 +388,15 @@ def _by_polynomials(
 ) -> _Logit:
     """The logit of a class among few, by one pass over the other scores."""
     tau = rows.tau
-    log, some, slopes = polynomials.quotient(xp, k, others, own, tau)
+    log, _, slopes = polynomials.quotient(xp, k, others, own, tau)
     found = cache(slopes)
-
-    def by_x() -> Any:
-        wide = tau[..., None] if tau.ndim else tau
-        return xp.where(some[..., None], found() - t, 0) / wide
 
     def by_tau() -> Any:
         away = rows.x - own[..., None]
         moved = xp.where(xp.isfinite(away), found() * away, 0)
         return -xp.sum(moved, axis=-1) / (tau * tau)
 
-    return log, by_x, by_tau
+    return log, lambda: found() - t, by_tau
 
 
 def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> _Logit:
@@ -418,8 +417,7 @@ def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> 
     c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
 
     def by_x() -> Any:
-        wide = tau[..., None] if tau.ndim else tau
-        return xp.where(all_fit[..., None], 0, (p - q - t) / wide)
+        return xp.where(all_fit[..., None], 0, p - q - t)
 
     def by_tau() -> Any:
         slope = (entropy() - rest() - xp.where(all_fit, 0, c)) / tau
