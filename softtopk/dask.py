@@ -1,4 +1,4 @@
-"""The smooth selection on Dask arrays: only sums travel, no chunk moves.
+"""The operators on Dask arrays: no chunk moves, and only a few numbers of each travel.
 
 >>> import dask.array as da
 >>> import softtopk.dask as stk
@@ -7,48 +7,74 @@
 >>> round(float(p.sum().compute()), 6)
 1000.0
 
-The threshold takes a round over the chunks for extremes, mean and deviation, and then
-a round a pass of the search, mostly four or five in all.  `persist` scores that would
-otherwise be loaded or calculated anew in each.  Every round is an ordinary `compute`:
-the progress bar is ``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.
-A scheduler may give a chunk to an idle worker if that seems quicker; with the setting
+A call looks for the threshold of each row before it returns, in two to four passes over
+the chunks (one for softmax and its logarithm).  Each pass is one graph for all rows,
+which reads each chunk once: the progress bar is ``dask.diagnostics.ProgressBar``, or
+the dashboard of a cluster.  Results with an entry for each score are lazy, and read the
+chunks once more when they are computed.  `persist` scores that would otherwise be
+loaded or calculated anew each time.
+
+The threads, processes and machines of a scheduler make no difference to any bit, as
+the numbers of the chunks are added in the order of the chunks.  A scheduler may give a
+chunk to an idle worker if that seems quicker; with the setting
 ``distributed.scheduler.work-stealing`` at False none ever moves.  Few large chunks are
-best: scheduling one takes milliseconds, calculating with it some
-ten nanoseconds an entry.
+best: scheduling one takes milliseconds, calculating with it some ten nanoseconds an
+entry.
+
+What is missing here: costs, whose search takes ten passes and more; GradTopK and its
+relatives, whose recurrences run along the whole row; sorting and ranking, where each
+score of a row has a threshold of its own; and losses, which are a few lines with
+`threshold` and `logsumexp`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._rows.numpy_rows import (
     Array,
+    Axis,
     Budget,
     check_axis,
     check_budget,
+    check_count,
+    check_empty,
+    check_finite,
     check_kept,
     check_temperature,
+    check_ties,
     check_unmasked,
+    check_whole,
     is_large,
+    quiet,
+    real_number,
     real_numbers,
 )
-from ._search import root
-from ._search.start import Moments, begin, narrowed
-from .curves import Curve, resolve
+from ._search import chunk_order, chunk_pass, chunk_results, chunk_search, root
+from .curves import CLIP, Curve, resolve
+from .curves import entmax as entmax_curve
 
-__all__ = ["soft_topk", "threshold"]
-
-_PART = 1 << 13
-"""Entries of a chunk that are calculated with at a time.
-
-A worker under a nanny gives memory above 64 KiB back at once, and asks for it anew.
-"""
+__all__ = [
+    "Linearization",
+    "entmax",
+    "linearize",
+    "log_softmax",
+    "logsumexp",
+    "soft_topk",
+    "softmax",
+    "sparsemax",
+    "threshold",
+    "top_k",
+    "top_k_indices",
+    "top_k_sum",
+]
 
 
 def soft_topk(
@@ -57,67 +83,59 @@ def soft_topk(
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: Any = None,
     cost: None = None,
+    per: str = "entry",
+    empty: str = "raise",
 ) -> Any:
     """Smooth top-k selection: lazy shares in [0, 1] that sum to k.
 
     Parameters
     ----------
     x : dask array
-        Scores, finite or -inf, of any chunks.
+        Scores, finite or -inf, of any chunks, also of unknown sizes.
     k : array_like
         Budget, real; one for all or an array that broadcasts against `x` without
-        `axis`.
+        `axis`.  It is computed if it is a Dask array.
     curve : str or Curve
         As in the core.
     temperature : float
         Above 0.
-    axis : int
-        The axis along which the shares sum to k.
+    axis : int, tuple of int, or None
+        The axis along which the shares sum to k; several do together, None means all.
     where : dask array of bool, optional
         Entries that take part; the others get share 0.
     cost : None
         Budgets with costs are not supported on Dask arrays; anything else raises
         NotImplementedError.
+    per : "entry" or "cost"
+        As in the core; without costs it has no meaning.
+    empty : "raise" or "zeros"
+        What a row is without an entry that takes part: by "raise" its budget must be 0,
+        by "zeros" its shares are 0 whatever its budget is.
 
     Returns
     -------
     dask array
-        p, of the shape, chunks and type of `x` (float64 if `x` holds no floats).
+        p, of the shape, chunks and type of `x`, or of its broadcast against `k`
+        (float32 if `x` is float16, float64 if it holds no floats).
 
     Raises
     ------
     TypeError, ValueError
         If an argument is out of range; the message names it.
+    NotImplementedError
+        If there are costs.
 
     Notes
     -----
     The threshold is computed before this returns, the shares when they are asked for.
+    The passes are described in `softtopk._search.chunk_search`.
     """
-    _check_cost(cost)
-    rows, curve, tau = (
-        _rows(x, axis, where),
-        resolve(curve),
-        check_temperature(temperature),
-    )
-    a, t = _solve(rows, k, curve, tau)
-    kind = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
-
-    def shares(x: Array, block_info: Any = None) -> Array:
-        rows = x.reshape(-1, x.shape[-1])
-        out = np.empty(rows.shape, kind)
-        anchor, offset = _of_block(block_info, a, t)
-        for place, u in _parts(rows, anchor, offset, tau):
-            inner = np.where(np.isfinite(u), u, 0)
-            ends = (u == math.inf) & (rows[place] > -math.inf)
-            with np.errstate(all="ignore"):  # as the caller's state is not the task's
-                out[place] = np.where(np.isfinite(u), curve.value(inner), ends)
-        return out.reshape(x.shape)
-
-    p = da.map_blocks(shares, rows, dtype=kind, meta=np.empty((0,) * rows.ndim, kind))
-    return da.moveaxis(p, -1, axis)
+    return _solved(
+        x, k, curve, temperature, axis, where, cost, per, empty=empty
+    ).shares()
 
 
 def threshold(
@@ -126,15 +144,16 @@ def threshold(
     curve: str | Curve = "laplace",
     *,
     temperature: float = 1.0,
-    axis: int = -1,
+    axis: Axis = -1,
     where: Any = None,
     cost: None = None,
+    per: str = "entry",
 ) -> Any:
     """The threshold of `soft_topk`, computed.
 
     Parameters
     ----------
-    x, k, curve, temperature, axis, where, cost
+    x, k, curve, temperature, axis, where, cost, per
         As in `soft_topk`.
 
     Returns
@@ -145,58 +164,563 @@ def threshold(
 
     Raises
     ------
-    TypeError, ValueError
+    TypeError, ValueError, NotImplementedError
         As in `soft_topk`.
     """
-    tau = check_temperature(temperature)
-    _check_cost(cost)
-    a, t = _solve(_rows(x, axis, where), k, resolve(curve), tau)
-    return (a + tau * t)[()]
+    return _solved(x, k, curve, temperature, axis, where, cost, per).thresholds()
 
 
-def _check_cost(cost: None) -> None:
+def softmax(
+    x: Any,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: Any = None,
+    empty: str = "raise",
+) -> Any:
+    """Softmax: lazy shares that sum to 1.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, empty
+        As in `soft_topk`.
+
+    Returns
+    -------
+    dask array
+        Of the shape, chunks and type of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    One pass finds the largest score of each row and the sum of the exponentials.
+    """
+    found = _weighed(x, temperature, axis, where, empty)
+    return found.lazy(_softmax)
+
+
+def log_softmax(
+    x: Any, *, temperature: float = 1.0, axis: Axis = -1, where: Any = None
+) -> Any:
+    """Logarithm of `softmax`, also where a share would underflow; lazy.
+
+    Parameters
+    ----------
+    x, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    dask array
+        Of the shape, chunks and type of `x`; -inf for entries that take no part.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+    """
+    return _weighed(x, temperature, axis, where, "raise").lazy(_log_softmax)
+
+
+def logsumexp(
+    x: Any, *, temperature: float = 1.0, axis: Axis = -1, where: Any = None
+) -> Any:
+    """The smooth maximum, temperature times the logarithm of a sum of exponentials.
+
+    Parameters
+    ----------
+    x, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    NumPy array or float
+        One number a row, computed, of the type of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+    """
+    return _weighed(x, temperature, axis, where, "raise").logarithm()
+
+
+def sparsemax(
+    x: Any,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: Any = None,
+    empty: str = "raise",
+) -> Any:
+    """Sparsemax, the point of the simplex nearest to the scores: lazy shares.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, empty
+        As in `soft_topk`.
+
+    Returns
+    -------
+    dask array
+        Of the shape, chunks and type of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+    """
+    return _of_simplex(x, CLIP, temperature, axis, where, empty).shares()
+
+
+def entmax(
+    x: Any,
+    alpha: float = 1.5,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: Any = None,
+    empty: str = "raise",
+) -> Any:
+    """Entmax: a distribution that is sparse for alpha above 1; lazy shares.
+
+    Parameters
+    ----------
+    x, temperature, axis, where, empty
+        As in `soft_topk`.
+    alpha : float
+        From 1 to 2: softmax at 1, `sparsemax` at 2.
+
+    Returns
+    -------
+    dask array
+        Of the shape, chunks and type of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `softmax`.
+    NotImplementedError
+        If alpha is an array or above 2, where entmax is not a curve with a budget.
+    """
+    given = real_numbers(alpha, "alpha")
+    for bad in given[~((given >= 1) & (given < np.inf))]:
+        real_number(bad, "alpha", least=1)
+    if given.ndim or given > 2:
+        raise NotImplementedError(
+            f"alpha must be one number from 1 to 2 on Dask arrays, got {alpha!r}"
+        )
+    if given == 1:
+        return softmax(x, temperature=temperature, axis=axis, where=where, empty=empty)
+    curve = entmax_curve(float(given))
+    return _of_simplex(x, curve, temperature, axis, where, empty).shares()
+
+
+def top_k(
+    x: Any,
+    k: ArrayLike,
+    axis: Axis = -1,
+    where: Any = None,
+    *,
+    ties: str = "share",
+    cost: None = None,
+    per: str = "entry",
+    empty: str = "raise",
+) -> Any:
+    """Indicator of the k largest scores, lazy; ties at the k-th place share equally.
+
+    Parameters
+    ----------
+    x, k, axis, where, cost, per, empty
+        As in `soft_topk`.
+    ties : "share" or "first"
+        As in the core.  "first" takes a pass more, and one axis.
+
+    Returns
+    -------
+    dask array
+        Of the shape, chunks and type of `x`; it sums to k.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+    NotImplementedError
+        If there are costs, or ties="first" is asked for along several axes.
+    """
+    share = check_ties(ties)
+    _check_cost(cost, per)
+    found = _ranked(x, k, axis, where, empty, whole=not share)
+    return found.indicator(share)
+
+
+def top_k_sum(x: Any, k: ArrayLike, axis: Axis = -1, where: Any = None) -> Any:
+    """Sum of the k largest scores, computed; linear in k between whole ones.
+
+    Parameters
+    ----------
+    x, k, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    NumPy array or float
+        One number a row, of the type of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `top_k`.
+    """
+    return _ranked(x, k, axis, where, "raise").sums()
+
+
+def top_k_indices(x: Any, k: int, axis: Axis = -1, where: Any = None) -> Any:
+    """The places of the k largest scores, the largest first; computed.
+
+    Parameters
+    ----------
+    x, axis, where
+        As in `soft_topk`; `axis` is one axis, or there is one in all.
+    k : int
+        How many, the same in every row.
+
+    Returns
+    -------
+    NumPy array of int
+        As in the core.  The k scores of every row are collected in one place.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+    NotImplementedError
+        If there are several axes.
+    """
+    k = check_count(k)
+    return _ranked(x, k, axis, where, "raise").places(k)
+
+
+class Linearization:
+    """An operator's value at a point and its derivative there.
+
+    Obtained from `linearize`.
+
+    Attributes
+    ----------
+    value : dask array or NumPy array
+        The operator at the point, as it returns it.
+    dk : dask array, NumPy array or None
+        The derivative of `value` by the budget of its row.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        dk: Any,
+        push: Callable[[Any], Any],
+        pull: Callable[[Any], Any],
+    ) -> None:
+        self.value, self.dk, self.push, self.pull = value, dk, push, pull
+
+    def jvp(self, tangent: Any) -> Any:
+        """The change of the value along a change of the scores, a lazy Dask array.
+
+        Parameters
+        ----------
+        tangent : array_like
+            Of the shape of the scores, or broadcasting to it.
+        """
+        return self.push(tangent)
+
+    def vjp(self, cotangent: Any) -> Any:
+        """The gradient by the scores of ``sum(cotangent * value)``, lazy.
+
+        Parameters
+        ----------
+        cotangent : array_like
+            Of the shape of `value`, or broadcasting to it.
+        """
+        return self.pull(cotangent)
+
+
+_PLAIN = {"temperature": 1.0, "axis": -1, "where": None}
+
+
+def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linearization:
+    """Value and derivative of an operator at a point.
+
+    Parameters
+    ----------
+    operator : callable
+        `soft_topk`, `threshold`, `sparsemax` or `entmax` of this module, `softmax`,
+        `log_softmax` or `logsumexp`.
+    *args, **kwargs
+        Its arguments, the scores first.
+
+    Returns
+    -------
+    Linearization
+        With ``value``, ``jvp(tangent)``, ``vjp(cotangent)`` and ``dk``.
+
+    Raises
+    ------
+    TypeError
+        If the operator is another.
+    NotImplementedError
+        If a threshold is the middle of an interval, or rows were repeated for an array
+        of budgets.
+
+    Notes
+    -----
+    A pass more than the operator, for the sums of the slopes.  The products are lazy,
+    and take a pass for the sums with the tangent and one for the result.
+    """
+    given: dict[str, Any]
+    if operator in (soft_topk, threshold):
+        names = "x", "k", "curve"
+        given = dict(zip(names, args, strict=False)) | kwargs
+        options: dict[str, Any] = {"curve": "laplace", **_PLAIN}
+        point = _solved(**(options | {"cost": None, "per": "entry"} | given))
+        return point.linearized(operator is threshold)
+    if operator in (softmax, log_softmax, logsumexp):
+        options = {**_PLAIN, "empty": "raise"}
+        weighed = _weighed(*args, **(options | kwargs))
+        return weighed.linearized(operator)
+    if operator in (sparsemax, entmax):
+        given = dict(zip(("x", "alpha"), args, strict=False)) | kwargs
+        alpha = 2.0 if operator is sparsemax else given.pop("alpha", 1.5)
+        if alpha == 1:
+            return linearize(softmax, given.pop("x"), **given)
+        curve = CLIP if operator is sparsemax else entmax_curve(alpha)
+        options = {**_PLAIN, "empty": "raise"}
+        point = _of_simplex(curve=curve, **(options | given))
+        found = point.linearized(False)
+        found.dk = None  # the budget is 1
+        return found
+    known = "entmax, log_softmax, logsumexp, soft_topk, softmax, sparsemax, threshold"
+    raise TypeError(
+        f"operator must be one with a derivative on Dask arrays ({known}), "
+        f"got {operator!r}"
+    )
+
+
+# Arguments ----------------------------------------------------------------------------
+
+
+def _check_cost(cost: None, per: str) -> None:
+    if per not in ("entry", "cost"):
+        raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
     if cost is not None:
         raise NotImplementedError(
-            "cost is not supported on Dask arrays: use NumPy, PyTorch or JAX, got "
-            f"{type(cost).__name__}"
+            "cost is not supported on Dask arrays, where its search would take ten "
+            "passes and more: use NumPy, PyTorch or JAX, "
+            f"got {type(cost).__name__}"
         )
 
 
-def _rows(x: Any, axis: int, where: Any) -> Any:
-    """The scores with the operator's axis last; no chunk is cut or joined."""
-    x = da.asarray(x)
-    if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
-        raise TypeError(
-            f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
+class _Rows:
+    """Scores in chunks, with the axes of a row last, and what restores their shape."""
+
+    def __init__(self, x: Any, axis: Axis, where: Any) -> None:
+        x = da.asarray(x)
+        if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+            raise TypeError(
+                f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
+            )
+        check_unmasked(x._meta, "x", ", and what takes part by `where`")
+        axes = check_axis(axis, x.ndim, "x")
+        if 0 in [x.shape[i] for i in axes]:
+            raise ValueError(
+                f"x must have at least one entry along axis {axis}, got shape {x.shape}"
+            )
+        if where is not None:
+            where = da.asarray(where)
+            check_unmasked(where._meta, "where")
+            if where.dtype != np.bool_:
+                raise TypeError(f"where must be boolean, got dtype {where.dtype}")
+            try:
+                where = da.broadcast_to(where, x.shape)
+            except ValueError:
+                raise ValueError(
+                    f"where must broadcast to shape {x.shape}, got shape {where.shape}"
+                ) from None
+        if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+            x = da.map_blocks(_as_floats, x if where is None else da.where(where, x, 0))
+        elif x.dtype.kind != "f":
+            x = x.astype(np.float64)
+        elif x.dtype not in (np.float32, np.float64):
+            x = x.astype(np.float32)
+        if where is not None:
+            x = da.where(where, x, x.dtype.type(-np.inf))
+        self.shape, self.axes, self.given = x.shape, axes, x.shape
+        # Without axes every entry is a row.
+        x = da.moveaxis(x, axes, range(-len(axes), 0)) if axes else x[..., None]
+        batch = x.ndim - max(1, len(axes))
+        if any(math.isnan(size) for size in x.shape[:batch]):
+            x = x.copy()
+            x.compute_chunk_sizes()
+            self.shape = self.given = ()
+        self.hold(x, batch)
+
+    def hold(self, x: Any, batch: int) -> None:
+        """Take an array with the axes of a row last."""
+        self.x, self.batch, self.ndim = x, x.shape[:batch], batch
+        self.count = math.prod(self.batch)
+        self.grid = x.numblocks[:batch]
+        ends = [np.cumsum((0, *sizes)) for sizes in x.chunks[:batch]]
+        self.starts = [end.tolist() for end in ends]
+        self._blocks: Any = None
+
+    def place(self, index: tuple[int, ...]) -> tuple[slice, ...]:
+        """The rows of a block, by its index among the blocks."""
+        return tuple(
+            slice(starts[i], starts[i + 1])
+            for starts, i in zip(self.starts, index, strict=False)
         )
-    check_unmasked(x._meta, "x", ", and what takes part by `where`")
-    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
-        raise TypeError(f"axis must be one integer on Dask arrays, got {axis!r}")
-    if x.ndim == 0:
-        raise ValueError("x must have at least one axis on Dask arrays, got a scalar")
-    (axis,) = check_axis(axis, x.ndim, "x")
-    if x.shape[axis] == 0:
-        raise ValueError(
-            f"x must have at least one entry along axis {axis}, got shape {x.shape}"
-        )
-    if where is not None:
-        where = da.asarray(where)
-        check_unmasked(where._meta, "where")
-        if where.dtype != np.bool_:
-            raise TypeError(f"where must be boolean, got dtype {where.dtype}")
+
+    def repeated(self, k: ArrayLike) -> Array:
+        """The budgets, one for each row; the rows are repeated where that needs it."""
+        given = real_numbers(np.asarray(k) if hasattr(k, "dask") else k, "k")
         try:
-            where = da.broadcast_to(where, x.shape)
+            wide = np.broadcast_shapes(self.batch, given.shape)
         except ValueError:
             raise ValueError(
-                f"where must broadcast to shape {x.shape}, got shape {where.shape}"
+                f"k must broadcast against x without its axis, shape {self.batch}, "
+                f"got shape {given.shape}"
             ) from None
-    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
-        x = da.map_blocks(_as_floats, x if where is None else da.where(where, x, 0))
-    if where is not None:
-        x = da.where(
-            where, x, x.dtype.type(-np.inf) if x.dtype.kind == "f" else -np.inf
-        )
-    return da.moveaxis(x, axis, -1)
+        if self.axes:
+            check_kept(given.shape, self.given, self.axes, wide, "k", "x")
+        if wide != self.batch:
+            row = self.x.shape[self.ndim :]
+            sizes = self.x.chunks
+            more = tuple(
+                sizes[i - len(wide) + self.ndim]
+                if i >= len(wide) - self.ndim
+                and wide[i] == self.batch[i - len(wide) + self.ndim]
+                else (1,) * wide[i]
+                for i in range(len(wide))
+            )
+            x = da.broadcast_to(self.x, wide + row, chunks=more + sizes[self.ndim :])
+            self.hold(x, len(wide))
+        return np.broadcast_to(given, wide).reshape(-1)
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *columns: Array,
+        left: Array | None = None,
+        **how: Any,
+    ) -> list[tuple[Array, list[Any]]]:
+        """What a function finds of the chunks, in one graph.
+
+        Returns for each block of rows their numbers, and a list with what was found in
+        each chunk of these rows.  `columns` have a number, or several, for each row
+        that is `left`.
+        """
+        if self._blocks is None:
+            blocks = self.x.to_delayed()
+            self._blocks = blocks.reshape(*self.grid, -1)
+        rows = np.arange(self.count).reshape(self.batch)
+        place = np.full(self.count, -1)
+        left = np.arange(self.count) if left is None else left
+        place[left] = np.arange(len(left))
+        task, tasks, known = dask.delayed(_task, pure=False), [], []
+        for index in np.ndindex(*self.grid):
+            own = rows[self.place(index)].reshape(-1)
+            on = place[own] >= 0
+            if not on.any():
+                continue
+            which = None if on.all() else np.flatnonzero(on)
+            taken = [column[place[own[on]]] for column in columns]
+            known.append(own[on])
+            tasks.append(
+                [
+                    task(block, self.ndim, which, function, taken, seed, how)
+                    for seed, block in enumerate(self._blocks[index])
+                ]
+            )
+        (found,) = dask.compute(tasks, optimize_graph=True)
+        return list(zip(known, found, strict=True))
+
+    def expand(self, out: Any) -> Any:
+        """A lazy result with an entry for each score, in the shape of the scores."""
+        if not self.axes:
+            return out[..., 0]
+        return da.moveaxis(out, range(-len(self.axes), 0), self.axes)
+
+    def reduce(self, column: Array) -> Any:
+        """Numbers, one for each row, in their shape."""
+        return column.reshape(self.batch)[()]
+
+    def lazy(
+        self, function: Callable[..., Array], *columns: Array, dtype: Any = None
+    ) -> Any:
+        """A function of each chunk ``(r, m)`` and the numbers of its rows.
+
+        The numbers come with the task: a second array would make of each of its holders
+        a candidate for the task, and chunks would move there.
+        """
+        dtype, batch, places = dtype or self.x.dtype, self.batch, self.starts
+
+        def block(x: Array, block_id: Any = None) -> Array:
+            place = tuple(
+                slice(starts[i], starts[i + 1])
+                for starts, i in zip(places, block_id, strict=False)
+            )
+            own = [column.reshape(batch)[place].reshape(-1) for column in columns]
+            sizes = x.shape[: len(batch)], x.shape[len(batch) :]
+            rows = x.reshape(*map(math.prod, sizes))
+            with np.errstate(all="ignore"):  # as the caller's state is not the task's
+                return function(rows, *own).reshape(x.shape).astype(dtype, copy=False)
+
+        meta = np.empty((0,) * self.x.ndim, dtype)
+        return da.map_blocks(block, self.x, dtype=dtype, meta=meta)
+
+    def gather(self, values: Any, name: str) -> Any:
+        """An array that broadcasts to the scores, with the chunks of the rows."""
+        try:
+            values = da.broadcast_to(da.asarray(values), self.shape)
+        except ValueError:
+            shape = np.shape(values)
+            raise ValueError(
+                f"{name} must broadcast to shape {self.shape}, got shape {shape}"
+            ) from None
+        if self.axes:
+            values = da.moveaxis(values, self.axes, range(-len(self.axes), 0))
+        else:
+            values = values[..., None]
+        return values.rechunk(self.x.chunks)
+
+    def gather_reduced(self, values: Any, name: str) -> Array:
+        """One number for each row."""
+        given = real_numbers(np.asarray(values), name)
+        try:
+            return np.broadcast_to(given, self.batch).reshape(-1)
+        except ValueError:
+            raise ValueError(
+                f"{name} must broadcast to shape {self.batch}, got shape {given.shape}"
+            ) from None
+
+
+def _task(
+    x: Array,
+    batch: int,
+    which: Array | None,
+    function: Callable[..., Any],
+    columns: list[Array],
+    seed: int,
+    how: dict[str, Any],
+) -> Any:
+    """What a function finds of some rows of a chunk."""
+    rows = x.reshape(math.prod(x.shape[:batch]), math.prod(x.shape[batch:]))
+    rows = rows if which is None else rows[which]
+    with np.errstate(all="ignore"):
+        return function(rows, *columns, seed=seed, **how)
 
 
 def _as_floats(x: Array) -> Array:
@@ -210,198 +734,450 @@ def _as_floats(x: Array) -> Array:
     return found
 
 
-def _budgets(k: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """One budget for each row of scores of a shape, whose last axis is reduced."""
-    batch = shape[:-1]
-    if hasattr(k, "dask"):
-        k = np.asarray(k)  # a number a row, which is computed
-    given = real_numbers(k, "k")
-    try:
-        wide = np.broadcast_shapes(batch, given.shape)
-    except ValueError:
-        raise ValueError(
-            f"k must broadcast against x without its axis, shape {batch}, "
-            f"got shape {given.shape}"
-        ) from None
-    check_kept(given.shape, shape, (-1,), wide, "k", "x")
-    if wide != batch:
-        raise ValueError(
-            "k must have one number or one for each row of x on Dask arrays, shape "
-            f"{batch}, got shape {given.shape}"
+def _merged(parts: list[tuple[Array, Any]]) -> Any:
+    """Named tuples of arrays, of some rows each, as one of all rows in their order."""
+    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    fields = []
+    kind = type(parts[0][1])
+    columns = zip(*(found for _, found in parts), strict=True)
+    for name, values in zip(kind._fields, columns, strict=True):
+        if not isinstance(values[0], np.ndarray):
+            fields.append(values[0])
+            continue
+        width = [
+            max(sizes) for sizes in zip(*(v.shape[1:] for v in values), strict=True)
+        ]
+        wide = []
+        for v in values:
+            room = [(0, 0)]
+            room += [(0, w - s) for w, s in zip(width, v.shape[1:], strict=True)]
+            fill = -np.inf if name in ("sample", "values") else 0
+            wide.append(np.pad(v, room, constant_values=fill))
+        fields.append(np.concatenate(wide)[order])
+    return kind(*fields)
+
+
+def _surveyed(rows: _Rows) -> chunk_pass.Survey:
+    """The first pass, over all rows; an error if a score is none."""
+    n = math.prod(rows.x.shape[rows.ndim :])
+    every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
+    many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
+    how = {"every": every, "size": max(64, (1 << 17) // many)}
+    taken = rows.run(chunk_pass.survey, left=None, **how)
+    found = [(own, chunk_pass.surveyed(parts)) for own, parts in taken]
+    if not found:
+        none = np.empty(0)
+        return chunk_pass.Survey(
+            none.astype(int), none, none, none, none[:, None], 1.0, 0
         )
-    return np.broadcast_to(given, batch)
+    survey: chunk_pass.Survey = _merged(found)
+    wrong = np.flatnonzero(survey.bad != 0)
+    if wrong.size:
+        raise ValueError(
+            "x must be finite or -inf wherever it takes part, "
+            f"got {float(survey.bad[wrong[0]])}"
+        )
+    return survey
 
 
-def _solve(x: Any, k: ArrayLike, curve: Curve, tau: float) -> tuple[Array, Array]:
+def _allowed(k: Array, survey: Any, empty: bool, whole: bool = False) -> Array:
+    """The budgets, 0 in rows without entries if these are to be zeros; checked."""
+    if empty:
+        k = np.where(survey.n == 0, 0, k)
+    if whole:
+        check_whole(k)
+    if not np.all((k >= 0) & (k <= survey.n)):
+        check_budget(k, survey.n, "x")
+    return k
+
+
+# The soft selection -------------------------------------------------------------------
+
+
+@quiet()
+def _solved(
+    x: Any,
+    k: ArrayLike,
+    curve: str | Curve,
+    temperature: float,
+    axis: Axis,
+    where: Any,
+    cost: None,
+    per: str,
+    empty: str = "raise",
+) -> _Point:
+    """The rows with their thresholds."""
+    tau, zeros = check_temperature(temperature), check_empty(empty)
+    _check_cost(cost, per)
+    rows, curve = _Rows(x, axis, where), resolve(curve)
+    before = rows.batch
+    budget = rows.repeated(k)
+    survey = _surveyed(rows)
+    k = _allowed(budget, survey, zeros)
+    a, t = _search(rows, survey, k, curve, tau)
+    return _Point(rows, curve, tau, a, t, before != rows.batch)
+
+
+@quiet()
+def _of_simplex(
+    x: Any, curve: Curve, temperature: float, axis: Axis, where: Any, empty: str
+) -> _Point:
+    """The same for the budget 1."""
+    tau, zeros = check_temperature(temperature), check_empty(empty)
+    rows = _Rows(x, axis, where)
+    survey = _surveyed(rows)
+    if not zeros:
+        check_finite(survey.n, "x")
+    k = np.minimum(1.0, survey.n)
+    return _Point(rows, curve, tau, *_search(rows, survey, k, curve, tau), False)
+
+
+def _search(
+    rows: _Rows, survey: chunk_pass.Survey, k: Array, curve: Curve, tau: float
+) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
-    batch = x.shape[:-1]
-    given = _budgets(k, x.shape)
-    n, moments = _moments(x)
-    if not np.all((given >= 0) & (given <= n)):
-        check_budget(given.reshape(-1), n.reshape(-1), "x")
-    inner = (given > 0) & (given < n)
-    whole = np.floor(given)
-    budget = Budget(
-        np.where(inner, whole, 0).astype(np.int64),
-        np.where(inner, given - whole, 0.5),
-        np.where(inner, n, 2),
+    a = np.zeros(rows.count)
+    t = np.where(k > 0, -math.inf, math.inf)
+    free = np.flatnonzero((k > 0) & (k < survey.n))
+    if not free.size:
+        return a, t
+    given = survey.only(free)
+    whole = np.floor(k[free])
+    budget = Budget(whole.astype(np.int64), k[free] - whole, given.n)
+    short = rows.x.dtype == np.float32
+    search = chunk_search.Search(curve, given, budget, tau, short)
+    many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
+    while search.left.size:
+        columns = search.nodes.a, search.nodes.t, *search.windows()
+        how = {"curve": curve, "tau": tau, "precise": search.precise}
+        how["most"] = 64 + 4 * search.most() // many
+        found = rows.run(_measured, *columns, left=free[search.left], **how)
+        search.learn(_merged([(own, chunk_pass.found(parts)) for own, parts in found]))
+    a[free], t[free] = search.answer
+    return a, t
+
+
+def _measured(
+    x: Array, a: Array, t: Array, low: Array, high: Array, every: Array, **how: Any
+) -> chunk_pass.Found:
+    """A pass over a chunk."""
+    return chunk_pass.measure(
+        x, nodes=chunk_pass.Points(a, t), low=low, high=high, every=every, **how
     )
-    with np.errstate(all="ignore"):
-        moments = narrowed(
-            lambda middle: _split(x, middle, np.zeros(batch), 1.0, 0.0),
-            budget,
-            tau,
-            moments,
-            inner,
-        )
-        start = begin(curve, budget, tau, moments)
-        far = abs(curve.inverse(budget.mean()))
-    at = start._replace(done=start.done | ~inner)
-    for count in range(root.LIMIT):
-        if at.done.all():
-            break
-        row = _gathered(x, _sums, at.anchor, at.search.t, curve, tau)
-        with np.errstate(all="ignore"):
-            at = root.advance(
-                curve,
-                budget,
-                tau,
-                tuple(np.moveaxis(row.sum(axis=-2), -1, 0)),
-                at,
-                count,
-                far,
+
+
+class _Point(NamedTuple):
+    """Rows with their thresholds, as anchors and offsets."""
+
+    rows: _Rows
+    curve: Curve
+    tau: float
+    a: Array
+    t: Array
+    repeated: bool
+
+    def shares(self) -> Any:
+        """The shares, lazy."""
+        curve, tau = self.curve, self.tau
+
+        def shares(x: Array, a: Array, t: Array) -> Array:
+            return chunk_results.shares(x, curve, tau, a, t)
+
+        return self.rows.expand(self.rows.lazy(shares, self.a, self.t))
+
+    @quiet()
+    def thresholds(self) -> Any:
+        """The thresholds in the units of the scores."""
+        return self.rows.reduce(self.a + self.tau * self.t)
+
+    @quiet()
+    def linearized(self, of_threshold: bool) -> Linearization:
+        """The derivative of the shares, or of the threshold."""
+        if self.repeated:
+            raise NotImplementedError(
+                "k must be one number or have the shape of x without its axis where a "
+                "derivative is asked for on Dask arrays"
             )
-    a, t = at.anchor, at.search.t
-    if math.isfinite(curve.support[0]) and math.isfinite(curve.support[1]):
-        gap = _split(x, a, t, tau, curve.centre)
-        with np.errstate(all="ignore"):
-            a, t = root.settled(curve, budget, tau, a, t, gap)
-    outer = np.where(given > 0, -math.inf, math.inf)
-    return np.where(inner, a, 0), np.where(inner, t, outer)
+        rows, curve, tau = self.rows, self.curve, self.tau
+        own = self.a, self.t
+        parts = rows.run(chunk_results.steepness, *own, curve=curve, tau=tau)
+        W, top, faint = _merged(
+            [(own, chunk_results.steepest(found)) for own, found in parts]
+        )
+        finite = np.isfinite(self.t)
+        flat = (W == 0) & (top == -math.inf) & finite
+        if of_threshold and root.ends(curve) and flat.any():
+            raise NotImplementedError(
+                "a threshold that is the middle of an interval has no derivative on "
+                "Dask arrays: all shares of its row are 0 or 1"
+            )
+        columns = self.a, self.t, W, top, faint
+
+        def normal(x: Array, *columns: Array) -> Array:
+            return chunk_results.normalised(x, curve, tau, *columns)
+
+        def slopes(x: Array, a: Array, t: Array) -> Array:
+            return chunk_results.slopes(x, curve, tau, a, t)
+
+        s = rows.lazy(normal, *columns, dtype=np.float64)
+        if of_threshold:
+            dk = np.where(W > 0, -tau / np.where(W > 0, W, 1), 0)
+            return _reducing(rows, self.thresholds(), rows.reduce(dk), s)
+        w = rows.lazy(slopes, self.a, self.t, dtype=np.float64)
+        return _symmetric(rows, self.shares(), rows.expand(s), w, s, tau)
 
 
-def _split(
-    x: Any, a: Array, t: Array, tau: float, centre: float
-) -> tuple[Array, Array, Array]:
-    """`root.gap_of` for the scores at distances above a number from a + tau t."""
-    row = _gathered(x, _gap, a, t, tau, centre)
-    return row[..., 0].sum(-1), row[..., 1].min(-1), row[..., 2].max(-1)
+def _last(rows: _Rows) -> tuple[int, ...]:
+    """The axes of a row where they are last."""
+    return tuple(range(-max(1, len(rows.axes)), 0))
 
 
-def _moments(x: Any) -> tuple[Array, Moments]:
-    """Finite entries of each row, and their moments, from those of the chunks."""
-    with np.errstate(all="ignore"):  # squares of huge scores, which `narrowed` mends
-        row = _merged(_gathered(x, _chunk_moments))
-    n, bad, top, least, mean, square = np.moveaxis(row, -1, 0)
-    if bad.any():
-        raise ValueError("x must be finite or -inf wherever it takes part")
-    top, least = (np.where(n > 0, end, 0) for end in (top, least))
-    return n.astype(np.int64), Moments(top, least, mean, np.sqrt(square))
+def _symmetric(
+    rows: _Rows, value: Any, dk: Any, w: Any, s: Any, tau: float
+) -> Linearization:
+    """The map w (t - sum s t) / tau."""
 
+    def product(tangent: Any, name: str) -> Any:
+        t = rows.gather(tangent, name)
+        mean = (s * t).sum(axis=_last(rows), keepdims=True)
+        return rows.expand(((w * (t - mean)) / tau).astype(rows.x.dtype))
 
-def _merged(parts: Array) -> Array:
-    """(..., parts, 6) to (..., 6): the moments of a row from those of its parts."""
-    n, bad, top, least, mean, square = np.moveaxis(parts, -1, 0)
-    count = n.sum(axis=-1)
-    share = n / np.maximum(count, 1)[..., None]
-    middle = (mean * share).sum(axis=-1)
-    away = mean - middle[..., None]
-    spread = ((square + away * away) * share).sum(axis=-1)
-    ends = top.max(axis=-1), least.min(axis=-1)
-    return np.stack([count, bad.sum(axis=-1), *ends, middle, spread], axis=-1)
-
-
-def _chunk_moments(x: Array) -> Array:
-    """(R, n) to (R, 6): count, bad entries, extremes, mean, mean square about it."""
-    parts = np.empty((len(x), -(-x.shape[1] // _PART), 6))
-    for rows, columns in _places(x):
-        some = x[rows, columns].astype(np.float64)
-        parts[rows, columns.start // _PART] = _part_moments(some)
-    return _merged(parts)
-
-
-def _part_moments(x: Array) -> Array:
-    """`_chunk_moments` at once."""
-    finite = np.isfinite(x)
-    n = finite.sum(axis=-1)
-    top = np.where(finite, x, -math.inf).max(axis=-1)
-    least = np.where(finite, x, math.inf).min(axis=-1)
-    some = np.maximum(n, 1)
-    mean = np.where(finite, x, 0).sum(axis=-1) / some
-    d = np.where(finite, x - mean[..., None], 0)
-    bad = (~finite & (x != -math.inf)).sum(axis=-1)
-    return np.stack([n, bad, top, least, mean, np.vecdot(d, d) / some], axis=-1)
-
-
-def _sums(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
-    """(R, n) to (R, 5): the sums of a chunk."""
-    total = np.zeros((len(x), 5))
-    for (rows, _), u in _parts(x, a, t, tau):
-        total[rows] += np.stack(root.sums(curve, u), axis=-1)
-    return total
-
-
-def _gap(x: Array, a: Array, t: Array, tau: float, centre: float) -> Array:
-    """(R, n) to (R, 3): how many scores are above, the least of them, the next."""
-    m, least, most = np.zeros(len(x)), *np.full((2, len(x)), [[math.inf], [-math.inf]])
-    for place, u in _parts(x, a, t, tau):
-        above, rows = u > centre, place[0]
-        m[rows] += above.sum(axis=-1)
-        high = np.where(above, x[place], math.inf).min(axis=-1)
-        low = np.where(above, -math.inf, x[place]).max(axis=-1)
-        least[rows] = np.minimum(least[rows], high)
-        most[rows] = np.maximum(most[rows], low)
-    return np.stack([m, least, most], axis=-1)
-
-
-def _parts(
-    x: Array, a: Array, t: Array, tau: float
-) -> Iterator[tuple[tuple[slice, slice], Array]]:
-    """A chunk's distances, some at a time: its memory stays near that of the chunk."""
-    for rows, columns in _places(x):
-        some = x[rows, columns].astype(np.float64)
-        with np.errstate(all="ignore"):
-            yield (rows, columns), root.distances(some, tau, a[rows], t[rows])
-
-
-def _places(x: Array) -> Iterator[tuple[slice, slice]]:
-    """Some rows of a chunk, or a part of a long one."""
-    R, n = x.shape
-    height, width = max(1, _PART // n), min(n, _PART)
-    for i in range(0, R, height):
-        for j in range(0, n, width):
-            yield slice(i, i + height), slice(j, j + width)
-
-
-def _of_block(block_info: Any, *columns: Array) -> list[Array]:
-    """The numbers of a block's rows, of numbers a row.
-
-    They come with the task: a second array would make of each of its holders a
-    candidate for the task, and chunks would move there.
-    """
-    place = tuple(slice(*ends) for ends in block_info[0]["array-location"][:-1])
-    return [column[place].reshape(-1) for column in columns]
-
-
-def _gathered(x: Any, measure: Callable[..., Array], *given: Any) -> Array:
-    """What is measured of each chunk, (..., chunks along the axis, numbers)."""
-    columns = [np.asarray(g) for g in given[:2]]
-    rest = given[2:]
-
-    def measured(x: Array, block_info: Any = None) -> Array:
-        with np.errstate(all="ignore"):
-            rows = x.reshape(-1, x.shape[-1])
-            found = measure(rows, *_of_block(block_info, *columns), *rest)
-        return found.reshape(*x.shape[:-1], 1, size)
-
-    size = {"_chunk_moments": 6, "_sums": 5, "_gap": 3}[measure.__name__]
-    chunks = (*x.chunks[:-1], (1,) * len(x.chunks[-1]), (size,))
-    out = da.map_blocks(
-        measured,
-        x,
-        new_axis=x.ndim,
-        chunks=chunks,
-        dtype=np.float64,
-        meta=np.empty((0,) * (x.ndim + 1)),
+    return Linearization(
+        value,
+        dk,
+        lambda t: product(t, "tangent"),
+        lambda g: product(g, "cotangent"),
     )
-    return np.asarray(out.compute())
+
+
+def _reducing(rows: _Rows, value: Any, dk: Any, s: Any) -> Linearization:
+    """The map to one number for each row, with the gradient s."""
+
+    def push(tangent: Any) -> Any:
+        return (s * rows.gather(tangent, "tangent")).sum(axis=_last(rows))
+
+    def pull(cotangent: Any) -> Any:
+        g = rows.gather_reduced(cotangent, "cotangent").reshape(rows.batch)
+        g = da.from_array(g, chunks=rows.x.chunks[: rows.ndim])
+        g = g[(..., *(None,) * len(_last(rows)))]
+        return rows.expand((s * g).astype(rows.x.dtype))
+
+    return Linearization(value, dk, push, pull)
+
+
+# Softmax ------------------------------------------------------------------------------
+
+
+class _Weighed(NamedTuple):
+    """Rows with their largest scores and what the others weigh beside these."""
+
+    rows: _Rows
+    tau: float
+    top: Array
+    rest: Array
+
+    def lazy(self, function: Callable[..., Array], dtype: Any = None) -> Any:
+        """A function of the scores, in their shape."""
+        return self.rows.expand(self.own(function, dtype))
+
+    def own(self, function: Callable[..., Array], dtype: Any = None) -> Any:
+        """The same with the axes of a row last."""
+        tau = self.tau
+
+        def block(x: Array, top: Array, rest: Array) -> Array:
+            return function(x, tau, top, rest)
+
+        return self.rows.lazy(block, self.top, self.rest, dtype=dtype)
+
+    @quiet()
+    def logarithm(self) -> Any:
+        """The smooth maximum."""
+        value = self.top + self.tau * np.log1p(self.rest)
+        return self.rows.reduce(value.astype(self.rows.x.dtype))
+
+    @quiet()
+    def linearized(self, operator: Callable[..., Any]) -> Linearization:
+        """The derivative of one of the operators."""
+        rows, tau = self.rows, self.tau
+        p = self.own(_softmax, np.float64)
+        if operator is logsumexp:
+            return _reducing(rows, self.logarithm(), None, p)
+        if operator is softmax:
+            return _symmetric(rows, self.lazy(_softmax), None, p, p, tau)
+        axes = _last(rows)
+
+        def push(tangent: Any) -> Any:
+            t = rows.gather(tangent, "tangent")
+            out = (t - (p * t).sum(axis=axes, keepdims=True)) / tau
+            out = da.where(rows.x > -math.inf, out, 0)
+            return rows.expand(out.astype(rows.x.dtype))
+
+        def pull(cotangent: Any) -> Any:
+            g = da.where(rows.x > -math.inf, rows.gather(cotangent, "cotangent"), 0)
+            out = (g - p * g.sum(axis=axes, keepdims=True)) / tau
+            return rows.expand(out.astype(rows.x.dtype))
+
+        return Linearization(self.lazy(_log_softmax), None, push, pull)
+
+
+@quiet()
+def _weighed(
+    x: Any, temperature: float, axis: Axis, where: Any, empty: str
+) -> _Weighed:
+    """The largest score of each row, and the sum of the others' exponentials."""
+    tau, zeros = check_temperature(temperature), check_empty(empty)
+    rows = _Rows(x, axis, where)
+    parts = rows.run(chunk_results.weigh, tau=tau)
+    if not parts:
+        return _Weighed(rows, tau, np.empty(0), np.empty(0))
+    found = _merged([(own, chunk_results.weighed(some, tau)) for own, some in parts])
+    wrong = np.flatnonzero(found.bad != 0)
+    if wrong.size:
+        raise ValueError(
+            "x must be finite or -inf wherever it takes part, "
+            f"got {float(found.bad[wrong[0]])}"
+        )
+    if not zeros:
+        check_finite(found.top > -math.inf, "x")
+    return _Weighed(rows, tau, found.top, found.rest)
+
+
+def _softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
+    e = np.exp(chunk_results.below(x, top, tau)) / (1 + rest)[:, None]
+    return np.where(x > -math.inf, e, 0)
+
+
+def _log_softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
+    d = chunk_results.below(x, top, tau) - np.log1p(rest)[:, None]
+    return np.where(x > -math.inf, d, -math.inf)
+
+
+# The hard selection -------------------------------------------------------------------
+
+
+class _Ranked(NamedTuple):
+    """Rows with the score at the place ceil(k), and how many are above and equal."""
+
+    rows: _Rows
+    k: Array
+    pivot: Array
+    above: Array
+    tied: Array
+
+    def indicator(self, share: bool) -> Any:
+        """`top_k`."""
+        rows, left = self.rows, self.k - self.above
+        if share:
+            part = left / np.maximum(self.tied, 1)
+
+            def shared(x: Array, pivot: Array, part: Array) -> Array:
+                x, pivot = x.astype(np.float64, copy=False), pivot[:, None]
+                return (x > pivot) + (x == pivot) * part[:, None]
+
+            return rows.expand(rows.lazy(shared, self.pivot, part))
+        self.one_axis("ties='first'")
+        before = self.before()
+        places = np.zeros((rows.count, before.shape[1] + 1))
+        places[:, :-1] = left[:, None] - before
+        return rows.expand(self.first(places))
+
+    def first(self, left: Array) -> Any:
+        """1 for scores above, and for as many of the equal ones as are left."""
+        rows = self.rows
+        starts, batch, pivots = rows.starts, rows.batch, self.pivot
+
+        def block(x: Array, block_id: Any = None) -> Array:
+            place = tuple(
+                slice(starts[i][j], starts[i][j + 1])
+                for i, j in enumerate(block_id[:-1])
+            )
+            pivot = pivots.reshape(batch)[place].reshape(-1, 1)
+            some = left[:, block_id[-1]].reshape(batch)[place].reshape(-1)
+            flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(
+                np.float64, copy=False
+            )
+            tied = flat == pivot
+            tied &= np.cumsum(tied, axis=-1) <= some[:, None]
+            return ((flat > pivot) | tied).reshape(x.shape).astype(x.dtype)
+
+        meta = np.empty((0,) * rows.x.ndim, rows.x.dtype)
+        return da.map_blocks(block, rows.x, dtype=rows.x.dtype, meta=meta)
+
+    def before(self) -> Array:
+        """How many equal scores the chunks before each chunk have."""
+        parts = self.rows.run(chunk_order.tied, self.pivot)
+        count = np.zeros((self.rows.count, self.rows.x.numblocks[-1]))
+        for own, found in parts:
+            count[own] = np.stack(found, axis=-1)
+        return np.cumsum(count, axis=-1) - count
+
+    @quiet()
+    def sums(self) -> Any:
+        """`top_k_sum`."""
+        rows = self.rows
+        total = np.zeros(rows.count)
+        for own, found in rows.run(chunk_order.above, self.pivot):
+            total[own] = np.stack(found, axis=-1).sum(axis=-1)
+        finite = np.where(self.k > 0, self.pivot, 0)
+        total += (self.k - self.above) * finite
+        return rows.reduce(total.astype(rows.x.dtype))
+
+    def one_axis(self, what: str) -> None:
+        """An error if the entries of a row have no order that the chunks keep."""
+        if len(self.rows.axes) > 1 and math.prod(self.rows.x.numblocks) > 1:
+            raise NotImplementedError(
+                f"axis must be one axis for {what} on Dask arrays, where entries of "
+                f"several are not in the order of the chunks, got {self.rows.axes}"
+            )
+
+    @quiet()
+    def places(self, k: int) -> Any:
+        """`top_k_indices`."""
+        rows = self.rows
+        self.one_axis("indices")
+        out = np.zeros((rows.count, k), np.int64)
+        if k:
+            left = (self.k - self.above).astype(np.int64)
+            for own, found in rows.run(chunk_order.taken, self.pivot, left):
+                sizes = [size for size, _ in found]
+                starts = np.cumsum((0, *sizes))
+                for i, row in enumerate(own):
+                    picked = [part[i] for _, part in found]
+                    value = np.concatenate([v for v, _ in picked])
+                    index = np.concatenate(
+                        [j + at for (_, j), at in zip(picked, starts, strict=False)]
+                    )
+                    order = np.lexsort((index, -value))
+                    out[row] = index[order[:k]]
+        out = out.reshape(*rows.batch, k)
+        return np.moveaxis(out, -1, rows.axes[0]) if len(rows.axes) == 1 else out
+
+
+@quiet()
+def _ranked(
+    x: Any, k: ArrayLike, axis: Axis, where: Any, empty: str, whole: bool = False
+) -> _Ranked:
+    """The score at the place ceil(k) of each row."""
+    zeros = check_empty(empty)
+    rows = _Rows(x, axis, where)
+    budget = rows.repeated(k)
+    if whole and not zeros:
+        check_whole(budget)
+    survey = _surveyed(rows)
+    k = _allowed(budget, survey, zeros, whole)
+    pivot = np.full(rows.count, math.inf)
+    above, tied = np.zeros((2, rows.count))
+    free = np.flatnonzero(k > 0)
+    if free.size:
+        given = survey.only(free)
+        search = chunk_order.Search(given, np.ceil(k[free]))
+        many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
+        while search.left.size:
+            how = {"most": 64 + 4 * search.most() // many}
+            columns = search.nodes, search.every()
+            found = rows.run(chunk_order.count, *columns, left=free[search.left], **how)
+            search.learn(
+                _merged([(own, chunk_order.counted(some)) for own, some in found])
+            )
+        pivot[free], above[free], tied[free] = search.answer
+    return _Ranked(rows, k, pivot, above, tied)

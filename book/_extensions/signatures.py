@@ -59,7 +59,8 @@ def signature(node: Definition, known: dict[str, Definition]) -> str:
         bases = [known[b.id] for b in node.bases if isinstance(b, ast.Name)]
         return signature(bases[0], known)
     given = node.args
-    for each in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+    several = [given.vararg] if given.vararg else []
+    for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several):
         each.annotation = None
     given.kwarg = None  # the other word for an axis
     return f"({ast.unparse(given)})"

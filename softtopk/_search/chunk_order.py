@@ -1,0 +1,195 @@
+r"""The score at a place of rows that lie in chunks, from few passes over the chunks.
+
+As in `chunk_search`, the first pass draws a sample.  A pass counts how many scores are
+above five nodes and how many are not below them, and returns the scores in the
+intervals between, or a sample of them.  The score at the place is a node, or it is
+among the scores of one interval; and that is known if all of these were returned.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._rows.numpy_rows import Array
+from .chunk_pass import Listed, Survey, places
+from .chunk_search import SPREAD
+
+NODES = len(SPREAD)
+
+
+class Counted(NamedTuple):
+    """What a pass finds of some rows, in one chunk or in all of them.
+
+    Attributes
+    ----------
+    above, least : (r, NODES) arrays
+        How many scores are above each node, and how many are not below it.
+    values, times, every : arrays
+        The scores in the intervals, as in `chunk_pass.Found`.
+    """
+
+    above: Array
+    least: Array
+    values: Array
+    times: Array
+    every: Array
+
+
+def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counted:
+    """A pass over a chunk ``(r, m)``, at nodes in descending order."""
+    r, ends = len(x), np.full((len(x), 1), math.inf)
+    edges = np.concatenate([ends, nodes, -ends], axis=-1)
+    high, low = (
+        np.nextafter(edges[:, :-1], -math.inf),
+        np.nextafter(edges[:, 1:], math.inf),
+    )
+    listed = Listed(low, high, every, most, seed)
+    above, least = np.zeros((2, r, NODES))
+    for rows, columns in places(x):
+        some = x[rows, columns].astype(np.float64)
+        listed.add(rows, some)
+        for j in range(NODES):
+            node = nodes[rows, j : j + 1]
+            above[rows, j] += (some > node).sum(axis=-1)
+            least[rows, j] += ((some >= node) & (some > -math.inf)).sum(axis=-1)
+    return Counted(above, least, *listed.result())
+
+
+def counted(parts: list[Counted]) -> Counted:
+    """What a pass has found of the same rows in all chunks, in their order."""
+    every = np.max([part.every for part in parts], axis=0)
+    kept = []
+    for i, part in enumerate(parts):
+        times = part.times
+        if (part.every < every).any():
+            rng = np.random.default_rng((23, i))
+            thin = rng.random(times.shape) < (part.every / every)[..., None]
+            times = np.where(thin | (part.every == every)[..., None], times, 0)
+        kept.append((part.values, times))
+    values = np.concatenate([one for one, _ in kept], axis=-1)
+    times = np.concatenate([two for _, two in kept], axis=-1)
+    above, least = (
+        sum(v) for v in zip(*((p.above, p.least) for p in parts), strict=False)
+    )
+    return Counted(above, least, values, times, every)
+
+
+class Search:
+    """The search for the scores at the places K >= 1 of rows."""
+
+    def __init__(self, given: Survey, K: Array) -> None:
+        self.K, r = K, len(K)
+        self.left = np.arange(r)
+        self.answer = np.zeros((3, r))
+        self.sample = -np.sort(
+            -np.where(np.isfinite(given.sample), given.sample, -np.inf)
+        )
+        s, n = (self.sample > -math.inf).sum(axis=-1), given.n
+        if (s == n).all():
+            x, rows = self.sample, np.arange(r)
+            pivot = x[rows, K.astype(int) - 1]
+            above = (x > pivot[:, None]).sum(axis=-1)
+            self.answer[:] = pivot, above, (x == pivot[:, None]).sum(axis=-1)
+            self.left = self.left[:0]
+            return
+        self.share = s / n
+        q = K / n
+        self._spread(self.sample, K * self.share, np.sqrt(s * q * (1 - q)) + 1)
+
+    def _spread(self, x: Array, y: Array, deviation: Array) -> None:
+        """Nodes around a place of descending samples."""
+        size = (x > -math.inf).sum(axis=-1)
+        nodes = []
+        for c in -SPREAD:
+            place = np.floor(y + c * deviation).astype(np.int64)
+            inside = np.clip(place, 0, np.maximum(size - 1, 0))
+            node = np.take_along_axis(x, inside[:, None], axis=-1)[:, 0]
+            node = np.where(
+                place < 0, math.inf, np.where(place >= size, -math.inf, node)
+            )
+            nodes.append(node)
+        self.nodes = np.stack(nodes, axis=-1)
+        edges = np.stack([y + c * deviation for c in -SPREAD], axis=-1)
+        edges = np.clip(edges, 0, size[:, None])
+        edges = np.concatenate([0 * y[:, None], edges, size[:, None]], axis=-1)
+        self.held = np.diff(edges, axis=-1)
+
+    def most(self) -> int:
+        """About so many scores of an interval are returned at most."""
+        return max(256, self.sample.shape[1])
+
+    def every(self) -> Array:
+        """Of how many scores in each interval one is to be returned."""
+        share = self.share[self.left][:, None]
+        return np.maximum(1.0, self.held / share / self.most())
+
+    def learn(self, got: Counted) -> None:
+        """Take the rows whose score is known, and place the nodes of the others."""
+        left, rows = self.left, np.arange(len(self.left))
+        K = self.K[left][:, None]
+        hit = (got.above < K) & (K <= got.least)
+        place = hit.argmax(axis=-1)
+        known = hit.any(axis=-1)
+        node = self.nodes[rows, place]
+        above, least = got.above[rows, place], got.least[rows, place]
+        result = np.stack([node, above, least - above])
+        # Otherwise the interval: all nodes before it have fewer than K scores.
+        j = (got.least < K).sum(axis=-1)
+        values = got.values[rows, j]
+        times = got.times[rows, j]
+        before = np.where(j > 0, got.least[rows, np.maximum(j - 1, 0)], 0)
+        until = np.where(j < NODES, got.above[rows, np.minimum(j, NODES - 1)], np.inf)
+        order = np.argsort(-values, axis=-1, kind="stable")
+        values, times = (np.take_along_axis(v, order, axis=-1) for v in (values, times))
+        rank = K[:, 0] - before
+        total = np.cumsum(times, axis=-1)
+        whole = ~known & (got.every[rows, j] == 1)
+        if values.shape[1]:
+            at = np.minimum((total < rank[:, None]).sum(axis=-1), values.shape[1] - 1)
+            pivot = values[rows, at][:, None]
+            higher = before + (times * (values > pivot)).sum(axis=-1)
+            tied = (times * (values == pivot)).sum(axis=-1)
+            result = np.where(whole, np.stack([pivot[:, 0], higher, tied]), result)
+        done = known | whole
+        self.answer[:, left[done]] = result[:, done]
+        keep = ~done
+        self.left = left[keep]
+        if not keep.any():
+            return
+        size = total[keep, -1]
+        span = np.where(np.isfinite(until), until - before, size * got.every[rows, j])[
+            keep
+        ]
+        share = size / np.maximum(span, 1)
+        self.share[self.left] = share
+        y = rank[keep] * share
+        x = np.where(times[keep] > 0, values[keep], -math.inf)
+        self._spread(x, y, 0.5 * np.sqrt(size) + 1)
+
+
+def tied(x: Array, pivot: Array, seed: int) -> Array:
+    """How many scores of a chunk equal a number."""
+    return (x == pivot[:, None]).sum(axis=-1)
+
+
+def above(x: Array, pivot: Array, seed: int) -> Array:
+    """The sum of the scores of a chunk above a number."""
+    return np.where(x > pivot[:, None], x, 0).sum(axis=-1, dtype=np.float64)
+
+
+def taken(
+    x: Array, pivot: Array, left: Array, seed: int
+) -> tuple[int, list[tuple[Array, Array]]]:
+    """The length of a chunk, and the scores above a number with their places.
+
+    Of the scores that equal it, the first ones, up to a number of them.
+    """
+    found: list[Any] = []
+    for row, bound, more in zip(x, pivot, left, strict=True):
+        one, two = np.flatnonzero(row > bound), np.flatnonzero(row == bound)[:more]
+        index = np.concatenate([one, two])
+        found.append((row[index].astype(np.float64), index))
+    return x.shape[1], found

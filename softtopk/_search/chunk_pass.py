@@ -1,0 +1,414 @@
+"""One pass over the chunks of rows: what a chunk tells, and how chunks are added up.
+
+The first pass, `survey`, draws a sample.  Each of the others, `measure`, sums shares at
+a few thresholds, and returns the scores in given windows, or a sample of them.  What
+the chunks tell is added in the order of the chunks, so that it does not depend on which
+of them was first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._rows.numpy_rows import Array, distances
+from ..curves import CLIP, EXP, Curve, Entmax
+from . import root
+from .numpy_sums import Scheme, _FlatEntmax, column, scheme_of
+from .start import rebase
+
+PART = 1 << 15
+"""Entries of a chunk that are calculated with at a time."""
+
+_LEAST = float(np.finfo(np.float64).tiny)
+# Temperatures within which a scheme's exponentials stay in range, with all digits.
+_REACH = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 8.0}
+
+
+class Survey(NamedTuple):
+    """What the first pass finds of some rows, in one chunk or in all of them.
+
+    Attributes
+    ----------
+    n : (r,) array
+        Scores above -inf.
+    top, least : (r,) arrays
+    bad : (r,) array
+        A score that is NaN or +inf, or 0.
+    sample : (r, s) array
+    every : float
+        A score of so many is in the sample.
+    size : int
+        The length of the rows.
+    """
+
+    n: Array
+    top: Array
+    least: Array
+    bad: Array
+    sample: Array
+    every: float
+    size: int
+
+    def only(self, rows: Array) -> Survey:
+        """Of some rows."""
+        fields = ("n", "top", "least", "bad", "sample")
+        return self._replace(**{name: getattr(self, name)[rows] for name in fields})
+
+
+class Found(NamedTuple):
+    """What a pass finds of some rows, in one chunk or in all of them.
+
+    Attributes
+    ----------
+    sums : (r, nodes, 4) array
+        m, P, C and W at the nodes, as in `root`.
+    gaps : (r, nodes, 3) array or None
+        As `root.gap_of` returns, for a curve that reaches 0 and 1; NaN where a share
+        is neither.
+    values, times : (r, windows, l) arrays
+        The scores in each window, and how often each occurs; -inf and 0 fill up.
+    every : (r, windows) array
+        One of so many is returned: 1 if all are.
+    """
+
+    sums: Array
+    gaps: Array | None
+    values: Array
+    times: Array
+    every: Array
+
+
+class Points(NamedTuple):
+    """Thresholds ``a + tau t``, held as pairs: they may be far from each other."""
+
+    a: Array
+    t: Array
+
+    def at(self, index: Any) -> Points:
+        """Some of them."""
+        return Points(self.a[index], self.t[index])
+
+    def minus(self, other: Points, tau: float) -> Array:
+        """The differences in temperatures; infinite where they overflow."""
+        return (self.a - other.a) / tau + (self.t - other.t)
+
+    def moved(self, by: Any, tau: float) -> Points:
+        """The same plus so many temperatures, with the rounded sum as anchor."""
+        return Points(*rebase(self.a, self.t + by, tau))
+
+    def where(self, condition: Array, other: Points) -> Points:
+        """These where the condition holds, and the others elsewhere."""
+        pairs = zip(self, other, strict=True)
+        return Points(*(np.where(condition, one, two) for one, two in pairs))
+
+
+def survey(x: Array, *, every: float | None, size: int, seed: int) -> Survey:
+    """The first pass over a chunk ``(r, m)``.
+
+    The columns of the sample are drawn one from each `every`; without it, at most
+    `size` columns are drawn.
+    """
+    (r, m), none = x.shape, np.full(len(x), math.inf)
+    with np.errstate(all="ignore"):
+        top = x.max(axis=-1).astype(np.float64) if m else -none
+        least = x.min(axis=-1).astype(np.float64) if m else none
+    n, bad = np.full(r, m), np.zeros(r)
+    if not (np.isfinite(top).all() and np.isfinite(least).all()):
+        n, least, bad = _irregular(x)
+        top = np.where(bad != 0, math.inf, top)
+    if every is None:
+        every = max(1.0, m / size)
+    sample = x
+    if every > 1:
+        drawn = np.arange(math.ceil(m / every), dtype=np.float64)
+        drawn += np.random.default_rng((20, seed)).random(len(drawn))
+        columns = (drawn * every).astype(np.int64)
+        sample = x[:, columns[columns < m]]
+    return Survey(n, top, least, bad, sample.astype(np.float64), every, m)
+
+
+def _irregular(x: Array) -> tuple[Array, Array, Array]:
+    """Scores above -inf, the least of these, and a bad one, of each row."""
+    r = len(x)
+    n, least, bad = np.zeros(r, np.int64), np.full(r, math.inf), np.zeros(r)
+    for rows, columns in places(x):
+        some = x[rows, columns]
+        on = np.isfinite(some)
+        n[rows] += on.sum(axis=-1)
+        low = np.where(on, some, math.inf).min(axis=-1)
+        least[rows] = np.minimum(least[rows], low)
+        wrong = ~on & (some != -math.inf)
+        if wrong.any():
+            first = some[np.arange(len(some)), wrong.argmax(axis=-1)]
+            bad[rows] = np.where(
+                (bad[rows] == 0) & wrong.any(axis=-1), first, bad[rows]
+            )
+    return n, least, bad
+
+
+def surveyed(parts: list[Survey]) -> Survey:
+    """The survey of the same rows in all their chunks, in their order."""
+    n = np.sum([part.n for part in parts], axis=0)
+    top = np.max([part.top for part in parts], axis=0)
+    least = np.min([part.least for part in parts], axis=0)
+    bad = np.zeros(len(n))
+    for part in parts:
+        bad = np.where(bad == 0, part.bad, bad)
+    size = sum(part.size for part in parts)
+    every = max(part.every for part in parts)
+    samples = []
+    for i, part in enumerate(parts):
+        sample = part.sample
+        if part.every < every:  # chunks of sizes that were unknown
+            rng = np.random.default_rng((21, i))
+            sample = sample[:, rng.random(sample.shape[1]) < part.every / every]
+        samples.append(sample)
+    return Survey(n, top, least, bad, np.concatenate(samples, axis=-1), every, size)
+
+
+def places(x: Array) -> Iterator[tuple[slice, slice]]:
+    """Some rows of a chunk, or a part of a long one."""
+    r, m = x.shape
+    if not m:
+        return
+    height, width = max(1, PART // m), min(m, PART)
+    for i in range(0, r, height):
+        for j in range(0, m, width):
+            yield slice(i, i + height), slice(j, j + width)
+
+
+def measure(
+    x: Array,
+    curve: Curve,
+    tau: float,
+    nodes: Points,
+    low: Array,
+    high: Array,
+    every: Array,
+    most: int,
+    precise: bool,
+    seed: int,
+) -> Found:
+    """A pass over a chunk ``(r, m)``.
+
+    Parameters
+    ----------
+    x : (r, m) array
+    curve : Curve
+    tau : float
+    nodes : Points
+        Of (r, nodes) arrays.
+    low, high : (r, windows) arrays
+        The windows.
+    every : (r, windows) array
+        Of so many scores in a window one is returned.
+    most : int
+        More scores of a row are thinned out.
+    precise : bool
+        Whether to calculate in double precision whatever the type of the scores is.
+    seed : int
+    """
+    sums = np.zeros((*nodes.a.shape, 4))
+    gaps = None
+    if root.ends(curve):
+        gaps = np.tile([0.0, math.inf, -math.inf], (*nodes.a.shape, 1))
+    listed = Listed(low, high, every, most, seed)
+    dtype = np.dtype(np.float64 if precise else x.dtype)
+    with np.errstate(all="ignore"):
+        anchor, t, kind = schemed(curve, nodes, tau, dtype)
+        if kind is None and dtype != np.float64:
+            dtype = np.dtype(np.float64)
+            anchor, t, kind = schemed(curve, nodes, tau, dtype)
+        scheme = kind(curve, PART, dtype) if kind else None
+        room = np.empty(PART, dtype)
+        for rows, columns in places(x):
+            some = x[rows, columns]
+            listed.add(rows, some)
+            if scheme is not None:
+                held = room[: some.size].reshape(some.shape)
+                new = _of_scheme(scheme, some, anchor[rows], t[rows], tau, held)
+            else:
+                wide = some.astype(np.float64)
+                new = np.empty((len(some), nodes.a.shape[1], 4))
+                for j in range(new.shape[1]):
+                    u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j])
+                    new[:, j] = np.stack(_plain(curve, u), axis=-1)
+            sums[rows] += new
+            if gaps is not None:
+                _widen(gaps[rows], new, some, curve, nodes, rows, tau)
+    return Found(sums, gaps, *listed.result())
+
+
+def schemed(
+    curve: Curve, nodes: Points, tau: float, dtype: Any
+) -> tuple[Array, Array, type[Scheme] | None]:
+    """One anchor for each row, the offsets of its nodes, and the scheme of the curve.
+
+    There is none if an offset is so large that the scheme's exponentials leave the
+    range, or that single precision has no digits left for it.
+    """
+    middle = nodes.at((slice(None), slice(nodes.a.shape[1] // 2, None)))
+    anchor = middle.a[:, 0].astype(dtype).astype(np.float64)
+    t = (nodes.a - anchor[:, None]) / tau + nodes.t
+    kind = scheme_of(curve)
+    # Flat entmax has its offsets from the share of the anchor, which is above 0.
+    reach = _REACH[dtype]
+    if isinstance(curve, Entmax) and kind is _FlatEntmax:
+        reach = 0.25 / curve.b
+    return anchor, t, kind if (abs(t) < reach).all() else None
+
+
+def _widen(
+    gaps: Array,
+    sums: Array,
+    x: Array,
+    curve: Curve,
+    nodes: Points,
+    rows: slice,
+    tau: float,
+) -> None:
+    """Add the gaps of a part: NaN where a share is neither 0 nor 1."""
+    for j in range(gaps.shape[1]):
+        # Some schemes keep the sum of the shares above 0.
+        still = (sums[:, j, 1] <= _LEAST * x.shape[1]) & (sums[:, j, 2] == 0)
+        gaps[~still, j] = math.nan
+        if not (still & (gaps[:, j, 0] == gaps[:, j, 0])).any():
+            continue
+        wide = x.astype(np.float64)
+        u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j] + curve.centre)
+        m, least, most = root.gap_of(wide, u)
+        gaps[:, j, 0] += m
+        gaps[:, j, 1] = np.minimum(gaps[:, j, 1], least)
+        gaps[:, j, 2] = np.maximum(gaps[:, j, 2], most)
+
+
+def _of_scheme(
+    scheme: Scheme, x: Array, a: Array, t: Array, tau: float, room: Array
+) -> Array:
+    """m, P, C and W of x at several offsets from one anchor; `room` is like x."""
+    curve, single = scheme.curve, len(x) == 1
+    if x.dtype != room.dtype:
+        np.copyto(room, x)
+        x = room
+    x, a, t, room = (x[0], a[0], t[0], room[0]) if single else (x, a, t, room)
+    v = scheme.prepare(distances(x, column(a, x), tau, room))
+    found: list[list[Any]] = []
+    for j in range(t.shape[-1]):
+        at = scheme.place(t[..., j])
+        m, P, C, W = scheme.moments(v, at)
+        if curve is EXP:
+            P = W = P * np.exp(-at)
+            C = 0 * P
+        elif curve is CLIP:  # which counts otherwise
+            m, C = C, 0 * P
+        elif isinstance(scheme, _FlatEntmax):
+            W = W * np.exp(scheme.b * at)
+        found.append([m, P, C + 0 * P, W])
+    out: Array = np.moveaxis(np.array(found), (0, 1), (-2, -1))
+    return out[None] if single else out
+
+
+def _plain(curve: Curve, u: Array) -> tuple[Any, ...]:
+    """m, P, C and W at distances, where no scheme has them."""
+    if not isinstance(curve, Entmax):
+        return root.sums(curve, u)[:4]
+    p, one = curve.value(u), u > 0
+    w = np.where(np.isfinite(u), curve.slope(u), 0).sum(axis=-1)
+    return one.sum(axis=-1), np.where(one, 0, p).sum(axis=-1), 0 * w, w
+
+
+def counted(curve: Curve, u: Array) -> Array:
+    """Which scores m counts."""
+    if isinstance(curve, Entmax) or curve is EXP:
+        counted: Array = u > 0
+    elif curve is CLIP:
+        counted = u >= 1
+    else:
+        counted = curve.value(u) > curve.complement(u)
+    return counted
+
+
+class Listed:
+    """The scores of a chunk that lie in the windows of their row."""
+
+    def __init__(self, low: Array, high: Array, every: Array, most: int, seed: int):
+        self.low, self.high, self.most = low, high, most
+        self.every = np.array(every, np.float64)
+        self.rng = np.random.default_rng((22, seed))
+        self.held: dict[tuple[int, int], tuple[Array, Array]] = {}
+
+    def add(self, rows: slice, x: Array) -> None:
+        """Scores of some rows."""
+        for j in range(self.low.shape[1]):
+            low, high = self.low[rows, j : j + 1], self.high[rows, j : j + 1]
+            if not (low <= high).any():
+                continue
+            on = (x >= low) & (x <= high)
+            if not np.count_nonzero(on):
+                continue
+            for i in np.flatnonzero(on.any(axis=-1)):
+                self._take(rows.start + int(i), j, x[i][on[i]])
+
+    def _take(self, i: int, j: int, values: Array) -> None:
+        """Scores in a window of a row."""
+        every = self.every[i, j]
+        if every > 1:
+            values = values[self.rng.random(len(values)) * every < 1]
+        times: Array = np.ones(len(values))
+        if (i, j) in self.held:
+            old = self.held[i, j]
+            values = np.concatenate([old[0], values])
+            times = np.concatenate([old[1], times])
+        while len(values) > self.most:
+            if self.every[i, j] == 1:
+                one, back = np.unique(values, return_inverse=True)
+                if 2 * len(one) < len(values):
+                    values, times = one, np.bincount(back, times)
+                    continue
+                values = np.repeat(values, times.astype(np.int64))
+            keep = self.rng.random(len(values)) < 0.5
+            self.every[i, j] *= 2
+            values, times = values[keep], np.ones(np.count_nonzero(keep))
+        self.held[i, j] = values, times
+
+    def result(self) -> tuple[Array, Array, Array]:
+        """Values and times, filled up to the longest, and of how many one is here."""
+        longest = max((len(values) for values, _ in self.held.values()), default=0)
+        shape = (*self.every.shape, longest)
+        values, times = np.full(shape, -math.inf), np.zeros(shape)
+        for place, (one, two) in self.held.items():
+            values[*place, : len(one)], times[*place, : len(one)] = one, two
+        return values, times, self.every
+
+
+def found(parts: list[Found]) -> Found:
+    """What a pass has found of the same rows in all chunks, in their order."""
+    sums = np.stack([part.sums for part in parts], axis=-1).sum(axis=-1)
+    gaps = parts[0].gaps
+    if gaps is not None:
+        all_gaps = np.array([part.gaps for part in parts])
+        with np.errstate(invalid="ignore"):
+            count, least = all_gaps[..., 0].sum(axis=0), all_gaps[..., 1].min(axis=0)
+        gaps = np.stack([count, least, all_gaps[..., 2].max(axis=0)], axis=-1)
+    every = np.max([part.every for part in parts], axis=0)
+    kept = []
+    for i, part in enumerate(parts):
+        times = part.times
+        if (part.every < every).any():
+            rng = np.random.default_rng((23, i))
+            share = (part.every / every)[..., None]
+            thin = rng.random(times.shape) < share ** np.minimum(times, 1)
+            times = np.where(thin | (share == 1), times, 0)
+        kept.append((np.where(times > 0, part.values, -math.inf), times))
+    values = np.concatenate([one for one, _ in kept], axis=-1)
+    times = np.concatenate([two for _, two in kept], axis=-1)
+    order = np.argsort(-times, axis=-1, kind="stable")
+    width = int((times > 0).sum(axis=-1).max(initial=0))
+    values, times = (
+        np.take_along_axis(v, order, axis=-1)[..., :width] for v in (values, times)
+    )
+    return Found(sums, gaps, values, times, every)

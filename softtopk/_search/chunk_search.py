@@ -1,0 +1,655 @@
+r"""Thresholds of rows that lie in chunks, from few passes over the chunks.
+
+A *pass* evaluates the shares' sum F at five thresholds at once, the *nodes*, and
+returns the scores that lie in given *windows*, or a sample of them if there are too
+many.  The first pass, `survey`, draws a random sample of each row instead.
+
+1. The threshold of the sample is near that of the row.  The nodes of the second pass
+   are the thresholds of the sample for budgets up to six of its standard deviations
+   apart.  So they bracket the threshold of the row, and the window between them is
+   sampled anew.
+2. F at a threshold is nearly a linear function of the same sum over a sample.  So it is
+   interpolated as a function of that sum.  If the bracket is short, at most a
+   temperature, the cubic through the values and slopes at its ends is accurate to a
+   small part of a millionth.  Otherwise only ranks count, and a second sample, of the
+   scores between the ends, takes the place of the first.
+3. The windows around the nodes of the next pass contain few scores, which are returned
+   as they are.  The others remain on one piece of the curve, where the interpolation is
+   exact or has an error below rounding: the equation for the threshold is solved.
+
+With :math:`q=\sqrt{32n}` scores in each sample, a bracket of ranks has about
+:math:`2n/\sqrt q` scores after the first pass, and the nodes of the third fewer than q
+between them, unless a sum is off by six of its deviations.  So four passes are enough,
+and three if the bracket is short.  Proved in *training/scale*.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._rows.numpy_rows import Array, Budget, Rows
+from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
+from . import costs_search, root
+from .chunk_pass import Found, Points, Survey, counted
+from .numpy_search import solve
+from .numpy_sums import scheme_of
+
+NODES = 5
+SPREAD = np.array([6.0, 2.0, 0.0, -2.0, -6.0])
+"""Budgets of the nodes after a sample, in standard deviations of its sum."""
+
+_LEAST = 4096  # a sample has at least so many scores: shorter rows are known as a whole
+_MOST = 1 << 22  # all rows together have no more, unless the square roots ask for it
+_SMALL, _TINY = 2.0**-12, 2.0**-24
+_AROUND = 8.0  # temperatures around a wide bracket in which scores are sampled
+_NEAR = 2.0**-4  # temperatures: a deviation this small is that of a smooth sum
+_SEEN = 8  # scores of a sample: with fewer selected, the next might be anywhere
+_EDGE = 2.0**-40  # a share this near 0 or 1 may have been rounded away from it
+_WIDE = 2.0  # temperatures: in a wider bracket only ranks count
+_FEW = 32  # scores that are too few to be a sample
+_PATIENCE = 8  # passes after which the bracket is divided evenly
+
+
+def stride(n: int, rows: int) -> float:
+    """Of how many scores of a row one is in its first sample."""
+    most = _MOST / max(rows, 1)
+    if n <= max(_LEAST, 32) and n * rows <= _MOST:
+        return 1.0
+    size = max(math.sqrt(32 * n), min(_LEAST, most))
+    return max(1.0, n / size)
+
+
+class Search:
+    """The search for the thresholds of rows with 0 < k < n.
+
+    The caller passes over the chunks at `nodes` and `windows` and tells what was found
+    to `learn`, until no row is left.
+    """
+
+    def __init__(
+        self,
+        curve: Curve,
+        given: Survey,
+        budget: Budget,
+        tau: float,
+        short: bool = False,
+    ) -> None:
+        self.nodes: Points
+        self.spare: Points
+        self.outer: Array
+        self.short = short  # whether the scores are in single precision
+        self.curve, self.tau, self.budget = curve, tau, budget
+        self.k = budget.whole + budget.part
+        self.count, n = 0, given.n
+        self.single, self.first, self.tried = False, False, False
+        self.sample = np.where(np.isfinite(given.sample), given.sample, -math.inf)
+        self.s = (self.sample > -math.inf).sum(axis=-1)
+        self.n = n
+        rows = len(n)
+        self.answer = Points(np.zeros(rows), np.zeros(rows))
+        self.left = np.arange(rows)
+        if (self.s == n).all():
+            self.answer = self._solved(self.sample, self.k, self.left)
+            self.left = self.left[:0]
+            return
+        with np.errstate(all="ignore"):
+            middle = curve.inverse(budget.mean())
+            slack = 2.0**-6 * (1 + abs(middle))
+            self.low = Points(given.least, -middle - slack)
+            self.high = Points(given.top, -middle + slack)
+            y = self.k * (self.s / n)
+            at = self._solved(self.sample, y, self.left)
+            at = self._within(at, self.left)
+            p = self._shares(self.sample, at)
+            variance = (p * p).sum(-1) - p.sum(-1) ** 2 / np.maximum(self.s, 1)
+            one = self._one(self.sample, p, y)
+            deviation = np.sqrt(variance + one * one)
+            self._spread(self.left, self.sample, y, deviation)
+            self._open(at, y, deviation)
+
+    # What the next pass is to measure ---------------------------------------------
+
+    def windows(self) -> tuple[Array, Array, Array]:
+        """Low and high ends, and of how many scores in them one is to be returned.
+
+        If the nodes are close, the windows hold the scores that may change from one
+        piece of the curve to another.  If they are far from each other, there is a
+        window for each interval between two nodes, and some temperatures around it.
+        If there are few scores around all nodes, one window holds them.
+        """
+        with np.errstate(all="ignore"):
+            curve, tau, nodes = self.curve, self.tau, self.nodes
+            if self.single:
+                ends_at = nodes.t + self.outer[:, None] * np.array([[-1.0, 1.0]])
+                both = Points(nodes.a + 0 * ends_at, ends_at)
+                points = [both.at((slice(None), j)) for j in (0, 0, 0, 0, 1)]
+            else:
+                points = [nodes.at((slice(None), j)) for j in range(NODES)]
+            span = points[-1].minus(points[0], tau)
+            kinks = kinks_of(curve)
+            ends = (kinks[0], kinks[-1]) if kinks else (0.0, 0.0)
+            # Beyond the ends of its support the curve is constant.
+            reach = [0 if math.isfinite(end) else _AROUND for end in curve.support]
+            start = [_outward(at, ends[0] - reach[0], tau, -1) for at in points]
+            stop = [_outward(at, ends[1] + reach[1], tau, 1) for at in points]
+            count = NODES - 1
+            low, high = np.full((2, len(span), count), [[[math.inf]], [[-math.inf]]])
+            for j, kink in enumerate(kinks):
+                low[:, j] = _outward(points[0], kink, tau, -1)
+                high[:, j] = _outward(points[-1], kink, tau, 1)
+                if j:
+                    high[:, j - 1] = np.minimum(
+                        high[:, j - 1], np.nextafter(low[:, j], -math.inf)
+                    )
+            around = self._expected(start[0], stop[-1])
+            self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
+            if self.single:
+                self.mode = np.zeros(len(span))
+            one, two = (self.mode[:, None] == mode for mode in (1, 2))
+            first = np.arange(count) == 0
+            low = np.where(one, np.where(first, start[0][:, None], math.inf), low)
+            high = np.where(one, np.where(first, stop[-1][:, None], -math.inf), high)
+            low = np.where(two, np.stack(start[:-1], axis=-1), low)
+            high = np.where(two, np.stack(stop[1:], axis=-1), high)
+            every = np.ones(low.shape)
+            for j in range(count):
+                size = self._expected(low[:, j], high[:, j])
+                every[:, j] = np.maximum(1.0, size / self.most())
+            return low, high, every
+
+    def _expected(self, low: Array, high: Array) -> Array:
+        """How many scores lie in windows, or different ones if many are equal."""
+        x = self.sample[self.left]
+        on = (x >= low[:, None]) & (x <= high[:, None])
+        found = on.sum(axis=-1)
+        size = found * (self.n[self.left] / np.maximum(self.s[self.left], 1))
+        for i in np.flatnonzero(found >= 4 * _FEW):
+            different = len(np.unique(x[i][on[i]]))
+            if 8 * different <= found[i]:
+                size[i] = different
+        return size
+
+    def most(self) -> int:
+        """About so many scores of a row are returned at most."""
+        return max(256, self.sample.shape[1])
+
+    # What a pass has found ---------------------------------------------------------
+
+    def learn(self, got: Found) -> None:
+        """Take the rows that are solved, and place the nodes of the others."""
+        with np.errstate(all="ignore"):
+            self._learn(got)
+
+    @property
+    def precise(self) -> bool:
+        """Whether the next pass is to calculate in double precision in any case."""
+        return not self.single and self.count > 0
+
+    def _learn(self, got: Found) -> None:
+        self.count += 1
+        if self.first:
+            self._closer(got)
+            return
+        if self.single:
+            self._finish(got)
+            return
+        left, nodes, tau = self.left, self.nodes, self.tau
+        eps = np.finfo(np.float64).eps
+        m, P, C, W = np.moveaxis(got.sums, -1, 0)
+        k = Budget(*(v[left][:, None] for v in self.budget))
+        few = np.minimum(k.without(0), k.rest())
+        excess = (P - C) - k.without(m)
+        noise = 2 * eps * (P + C) + eps / 16 * np.minimum(few, 1)
+        # A row whose excess vanishes at a node has its threshold there.
+        size = abs(excess) / np.maximum(noise, np.finfo(np.float64).tiny)
+        best = size.argmin(axis=-1)
+        rows = np.arange(len(left))
+        solved = size[rows, best] <= 1
+        answer = nodes.at((rows, best))
+        if got.gaps is not None:
+            gap = tuple(np.moveaxis(got.gaps[rows, best], -1, 0))
+            whole = Budget(*(v[left] for v in self.budget))
+            settled = root.settled(self.curve, whole, tau, *answer, gap)
+            answer = Points(*settled).where(solved, answer)
+        # The bracket: its ends are two neighbours among the nodes, or a former end.
+        above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
+        inside = (above > 0) & (above < NODES)
+        lower = rows, np.maximum(above - 1, 0)
+        upper = rows, np.minimum(above, NODES - 1)
+        old = self.low.at(left), self.high.at(left)
+        low = nodes.at(lower).where(above > 0, old[0])
+        high = nodes.at(upper).where(above < NODES, old[1])
+        ends = [
+            _End(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
+            _End(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
+        ]
+        for end, new in ((self.low, low), (self.high, high)):
+            end.a[left], end.t[left] = new.a, new.t
+        width = high.minus(low, tau)
+        got = self._chosen(got, lower[1])
+        # With all scores of the windows the equation is solved, and is exact if the
+        # sum of the others is interpolated without an error.
+        whole = inside & (got.every[:, 0] == 1)
+        by, certain = self._resolved(ends, width, got)
+        close = low.moved(by, tau)
+        # Between two distant nodes it is solved for the scores in the windows alone:
+        # the others have shares that are 0 or 1, or nearly so.
+        on = got.times > 0
+        u = np.where(on, root.distances(got.values, tau, *low), -math.inf)
+        budget = Budget(*(v[left] for v in self.budget))
+        spent = budget.without(m[lower]) + (counted(self.curve, u) * got.times).sum(
+            axis=-1
+        )
+        alone = whole & (self.mode > 0) & (root.ends(self.curve) | (width > _WIDE))
+        alone &= (spent > 0) & (spent < (got.times * on).sum(axis=-1))
+        if alone.any():
+            exact = self._solved(
+                got.values, np.where(alone, spent, 0.5), left, got.times
+            )
+            close = exact.where(alone, close)
+            # Where all shares are 0 or 1, the next pass finds the ends of the gap.
+            p = self._shares(got.values, close)
+            inner = ((p > _EDGE) & (p < 1 - _EDGE)).any(axis=-1) & root.ends(self.curve)
+            certain = np.where(alone, inner, certain)
+        accepted = ~solved & ((whole & certain) | (width <= 2.0**-50))
+        answer = close.where(accepted, answer)
+        solved |= accepted
+        self.answer.a[left[solved]] = answer.a[solved]
+        self.answer.t[left[solved]] = answer.t[solved]
+        keep = ~solved
+        if not keep.any():
+            self.left = left[:0]
+            return
+        self._place(left, keep, ends, width, inside, whole, close, got)
+
+    def _chosen(self, got: Found, bracket: Array) -> Found:
+        """The scores of the windows that matter, as those of one window."""
+        r, _, length = got.values.shape
+        rows, two = np.arange(r), self.mode == 2
+        joined = [v.reshape(r, -1) for v in (got.values, got.times)]
+        if two.all():
+            joined = [v[:, :length] for v in joined]
+        place = np.minimum(bracket, NODES - 2)
+        for v, own in zip(joined, (got.values, got.times), strict=True):
+            chosen = own[rows, place][two]  # before v, which may be a view, is changed
+            v[two] = 0
+            v[two, :length] = chosen
+        joined[0] = np.where(joined[1] > 0, joined[0], -math.inf)
+        every = np.where(two, got.every[rows, place], got.every.max(axis=-1))
+        return got._replace(values=joined[0], times=joined[1], every=every[:, None])
+
+    def _resolved(
+        self, ends: list[_End], width: Array, got: Found
+    ) -> tuple[Array, Array]:
+        """How far above the lower end the threshold is, and whether that is exact."""
+        curve, tau, (low, high) = self.curve, self.tau, ends
+        eps = np.finfo(np.float64).eps
+        u = root.distances(got.values, tau, *low.at)
+        on, times = got.times > 0, got.times
+        u = np.where(on, u, -1e9)
+        p, w = curve.value(u), np.where(on, curve.slope(u), 0)
+
+        def listed(by: Array) -> tuple[Array, Array]:
+            v = u - by[:, None]
+            gain = np.where(on, curve.value(v) - p, 0) * times
+            return gain.sum(axis=-1), -(np.where(on, curve.slope(v), 0) * times).sum(-1)
+
+        span = np.where(np.isfinite(width), width, 1.0)
+        rise, slope = listed(span)
+        change = high.excess - low.excess - rise
+        first, last = -(low.W - (w * times).sum(-1)), -high.W - slope
+        size = low.P + low.C + high.P + high.C
+        still = abs(change) <= 4 * eps * size
+        first, last = (np.where(abs(v) <= 4 * eps * size, 0, v) for v in (first, last))
+        exact = np.full(len(width), _piecewise(curve))
+        exponential = curve is EXP or curve is LAPLACE
+        below = np.where(u < 0, p, 0) if exponential else 0 * p
+        P = low.P - (below * times).sum(axis=-1)
+        over = np.where((u >= 0) & on, curve.complement(u), 0) if exponential else 0 * p
+        C = low.C - (over * times).sum(axis=-1)
+        short = exponential & (width <= 1)
+        if curve is EXP:
+            C = 0 * C
+
+        def others(by: Array) -> tuple[Array, Array]:
+            """The change of the others' sum, and its slope."""
+            s = by / span
+            cubic = span * (s * (1 - s) ** 2 * first - s * s * (1 - s) * last)
+            value = s * s * (3 - 2 * s) * change + cubic
+            turn = (6 * s * (1 - s) * change) / span
+            turn = turn + (1 - s) * (1 - 3 * s) * first + s * (3 * s - 2) * last
+            value, turn = np.where(still, 0, value), np.where(still, 0, turn)
+            own = P * np.expm1(-by) - C * np.expm1(by)
+            own_turn = -P * np.exp(-by) - C * np.exp(by)
+            return np.where(short, own, value), np.where(short, own_turn, turn)
+
+        least, most = np.zeros(len(span)), span.copy()
+        by = span * np.clip(low.excess / (low.excess - high.excess), 0, 1)
+        by = np.where(np.isfinite(by), by, 0.5 * span)
+        for _ in range(100):
+            (one, two), (own, turn) = listed(by), others(by)
+            value, fall = low.excess + own + one, turn + two
+            least, most = (
+                np.where(value >= 0, by, least),
+                np.where(value <= 0, by, most),
+            )
+            step = by - value / fall
+            good = (step > least) & (step < most)
+            new = np.where(value == 0, by, np.where(good, step, 0.5 * (least + most)))
+            if (abs(new - by) <= eps * 2.0**-3 * (1 + by)).all():
+                by = new
+                break
+            by = new
+        certain = exact | short | still
+        certain |= (width <= _SMALL) & (curve.bend < math.inf)
+        certain |= (width <= 4 * _TINY) & (scheme_of(curve) is not None)
+        if root.ends(curve):  # else the thresholds may be an interval
+            inner = np.minimum(
+                curve.value(u - by[:, None]), curve.complement(u - by[:, None])
+            )
+            certain &= (np.where(on, inner, 0) > _EDGE).any(axis=-1) | (first < 0)
+        return by, certain & (by <= 2) & (listed(by)[1] + others(by)[1] < 0)
+
+    def _place(
+        self,
+        left: Array,
+        keep: Array,
+        ends: list[_End],
+        width: Array,
+        inside: Array,
+        whole: Array,
+        close: Points,
+        got: Found,
+    ) -> None:
+        """The nodes of the next pass, of the rows that are kept."""
+        tau = self.tau
+        self.left = rows = left[keep]
+        low, high = (end.only(keep) for end in ends)
+        width, inside, whole = width[keep], inside[keep], whole[keep]
+        close, values = close.at(keep), got.values[keep]
+        times = got.times[keep]
+        # The coordinate: the sum over a sample, of the row or of what the windows have.
+        sample = self.sample[rows]
+        size = max(sample.shape[1], values.shape[1])
+        again = inside & (width > _WIDE) & ((times > 0).sum(axis=-1) >= _FEW)
+        z = np.full((len(rows), size), -math.inf)
+        z[:, : sample.shape[1]] = sample
+        z[again] = -math.inf
+        z[again, : values.shape[1]] = values[again]
+        (y, slope), (y1, slope1) = (self._coordinate(z, end.at) for end in (low, high))
+        drop, fall = high.excess - low.excess, y1 - y
+        with np.errstate(all="ignore"):
+            turns = [low.W / slope * fall, high.W / slope1 * fall]
+        smooth = [np.isfinite(v) & (width <= _WIDE) for v in turns]
+        turns = [
+            np.where(good, np.clip(v, 3 * drop, 0), drop)
+            for good, v in zip(smooth, turns, strict=True)
+        ]
+        s = _cubic_root(low.excess, high.excess, *turns)
+        goal = y + s * fall
+        one = self._one(z, self._shares(z, low.at), goal)
+        deviation = 0.5 * np.sqrt(np.maximum(-fall, 0)) + one
+        # Outside of all nodes, the sample is trusted for the slope alone.
+        count = (z > -math.inf).sum(axis=-1)
+        off, base = low.excess, np.where(low.excess < 0, y1, y)
+        share = self.s[rows] / self.n[rows]
+        goal = np.where(inside, goal, base - off * share)
+        deviation = np.where(inside, deviation, 4 * np.sqrt(abs(off) * share) + 4)
+        lost = ~((goal > 0) & (goal < count)) & inside
+        guess = self._solved(z, np.where(lost, 0.5 * count, goal), rows)
+        half = Points(
+            *(0.5 * one + 0.5 * two for one, two in zip(low.at, high.at, strict=True))
+        )
+        guess = half.where(lost, guess)
+        guess = self._within(close.where(whole, guess), rows)
+        guess = guess.moved(0.0, tau)
+        # Around a guess that is good to a small part of the bracket, or by ranks.
+        fine = whole | (inside & (width <= _WIDE))
+        # Of windows that hold too many scores, parts that hold few enough.
+        outer = np.minimum(width / 64, 2.0**-6)
+        held = times.sum(axis=-1) * got.every[keep, 0]
+        room = width * self.most() / (16 * np.maximum(held, 1))
+        crowded = ~whole & np.isfinite(room)
+        outer = np.where(crowded, np.minimum(outer, room), outer)
+        inner = np.minimum(np.where(width > _WIDE, _SMALL, _TINY), outer / 64)
+        steps = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
+        self._spread(rows, z, np.where(lost, 0.5 * count, goal), deviation)
+        around = Points(guess.a[:, None] + 0 * steps, guess.t[:, None] + steps)
+        self.nodes = around.where(fine[:, None], self.nodes)
+        if self.count > _PATIENCE:
+            part = np.array([0.0625, 0.25, 0.5, 0.75, 0.9375])
+            pairs = zip(self.low.at(rows), self.high.at(rows), strict=True)
+            even = [(1 - part) * v[:, None] + part * w[:, None] for v, w in pairs]
+            other = (self.count % 2 == 0) | (self.count > 4 * _PATIENCE)
+            self.nodes = Points(*even) if other else self.nodes
+
+        # Of most curves the sums at one node say enough if it is near the threshold.
+        sharp = self.curve is SIGMOID and not self.short and (width > _WIDE).any()
+        if fine.all() and _one_node(self.curve) and not self.tried and not sharp:
+            self.single, self.outer, self.spare = True, outer, self.nodes
+            self.nodes = Points(guess.a[:, None], guess.t[:, None])
+
+    def _open(self, at: Points, y: Array, deviation: Array) -> None:
+        """One node instead of many, where the sample's threshold is near the rows'."""
+        slope = self._coordinate(self.sample, at)[1]
+        error = deviation / slope
+        sharp = self.curve is SIGMOID and not self.short
+        many = np.minimum(y, self.s - y) >= _SEEN
+        if _one_node(self.curve) and not sharp and (many & (error < _NEAR)).all():
+            self.single = self.first = True
+            self.outer = np.full(len(y), -1.0)  # no windows
+            self.guess = y, slope, error
+            self.nodes = Points(at.a[:, None], at.t[:, None])
+
+    def _closer(self, got: Found) -> None:
+        """The node of the last pass: Newton's step, as a change of the sample's sum."""
+        at = self.nodes.at((slice(None), 0))
+        m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
+        excess, (y, slope, error) = (P - C) - self.budget.without(m), self.guess
+        low, high = self.low.at(self.left), self.high.at(self.left)
+        self.low, self.high = at.where(excess > 0, low), at.where(excess < 0, high)
+        near = self._solved(self.sample, y - excess * slope / W, self.left)
+        near = self._within(near, self.left).moved(0.0, self.tau)
+        around = 6 * error[:, None] * np.linspace(-1, 1, NODES) ** 3
+        self.spare = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
+        # The step leaves a part of the sample's error, squared; and the windows are to
+        # hold few enough scores.
+        sizes = [
+            self._expected(
+                _outward(near, kink - _NEAR, self.tau, -1),
+                _outward(near, kink + _NEAR, self.tau, 1),
+            )
+            for kink in kinks_of(self.curve)
+        ]
+        crowd = np.maximum(sum(sizes), 1) / (2 * _NEAR) if sizes else 1.0
+        self.outer = np.minimum(_SMALL + 4 * error * error, self.most() / (4 * crowd))
+        self.nodes = Points(near.a[:, None], near.t[:, None])
+        self.first = False
+
+    def _finish(self, got: Found) -> None:
+        """Take the rows that the sums at one node, near the threshold, are enough for.
+
+        The sum of the scores that stay on one piece of the curve is an exponential, or
+        linear in the threshold; for the sigmoid curve the step must be short.
+        """
+        left, curve, tau = self.left, self.curve, self.tau
+        at = self.nodes.at((slice(None), 0))
+        m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
+        budget = Budget(*(v[left] for v in self.budget))
+        excess = (P - C) - budget.without(m)
+        values, times = (v.reshape(len(left), -1) for v in (got.values, got.times))
+        on = times > 0
+        u = np.where(on, root.distances(values, tau, *at), -1e9)
+        p, one = curve.value(u), counted(curve, u)
+        P = P - (np.where(on & ~one, p, 0) * times).sum(axis=-1)
+        C = C - (np.where(on & one, curve.complement(u), 0) * times).sum(axis=-1)
+        W = W - (np.where(on, curve.slope(u), 0) * times).sum(axis=-1)
+
+        def value(by: Array) -> tuple[Array, Array]:
+            v = u - by[:, None]
+            change = (np.where(on, curve.value(v) - p, 0) * times).sum(axis=-1)
+            fall = (np.where(on, curve.slope(v), 0) * times).sum(axis=-1)
+            if curve is EXP:
+                change, fall = change + P * np.expm1(-by), fall + P * np.exp(-by)
+            elif curve is LAPLACE:
+                change = change + P * np.expm1(-by) - C * np.expm1(by)
+                fall = fall + P * np.exp(-by) + C * np.exp(by)
+            else:
+                change, fall = change - W * by, fall + W
+            return excess + change, fall
+
+        least, most = -self.outer, self.outer.copy()
+        fits = (value(least)[0] >= 0) & (value(most)[0] <= 0)
+        by = np.zeros(len(left))
+        for _ in range(100):
+            now, fall = value(by)
+            least, most = np.where(now >= 0, by, least), np.where(now <= 0, by, most)
+            step = by + now / fall
+            good = (step >= least) & (step <= most)
+            new = np.where(now == 0, by, np.where(good, step, 0.5 * (least + most)))
+            if (abs(new - by) <= 2.0**-55).all():
+                break
+            by = new
+        fits &= (got.every == 1).all(axis=-1) & (value(by)[1] > 0)
+        if kinks_of(curve):
+            whole = (budget.part == 0) & root.ends(curve)
+            flat = (P == 0) & (C == 0) & ~((p > _EDGE) & (p < 1 - _EDGE) & on).any(-1)
+            fits &= ~(whole & flat)
+        else:
+            single = self.short
+            fits &= abs(by) <= (4e-4 if single else 5e-9)
+        answer = at.moved(by, tau)
+        self.answer.a[left[fits]] = answer.a[fits]
+        self.answer.t[left[fits]] = answer.t[fits]
+        self.single, self.tried = False, True
+        self.nodes = self.spare.at(~fits)
+        self.left = left[~fits]
+
+    # Helpers -----------------------------------------------------------------------
+
+    def _solved(
+        self, x: Array, y: Array, rows: Array, times: Array | None = None
+    ) -> Points:
+        """The thresholds of samples for budgets between 0 and their size."""
+        if times is not None and (times > 1).any():
+            return self._solved_with(x, y, times)
+        count = (x > -math.inf).sum(axis=-1)
+        fit = (y > 0) & (y < count)
+        k = np.where(fit, y, 0.5 * count)
+        result = solve(self.curve, _as_rows(x, k, count), self.tau)
+        at = Points(result.anchor, result.offset)
+        if fit.all():
+            return at
+        other = self.low.at(rows).where(y >= count, self.high.at(rows))
+        return at.where(fit & (count > 0), other)
+
+    def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
+        """The same for scores that occur several times."""
+        whole = np.floor(y)
+        x = np.where(times > 0, x, 0)
+        row = costs_search.row(x, times, whole, y - whole, self.tau, "cost")
+        return Points(
+            *costs_search.solve(self.curve, row, (y > 0) & (y < times.sum(-1)))
+        )
+
+    def _within(self, at: Points, rows: Array) -> Points:
+        low, high = self.low.at(rows), self.high.at(rows)
+        at = at.where(at.minus(low, self.tau) > 0, low)
+        return at.where(high.minus(at, self.tau) > 0, high)
+
+    def _shares(self, x: Array, at: Points) -> Array:
+        return np.where(
+            x > -math.inf,
+            self.curve.value(root.distances(x, self.tau, *at)),
+            0,
+        )
+
+    def _one(self, x: Array, p: Array, y: Array) -> Array:
+        """What another score that the sample might have had adds to its sum at most."""
+        most = p.max(axis=-1, initial=0)
+        rest = np.where(x > -math.inf, 1 - p, 0).max(axis=-1, initial=0)
+        return np.where(2 * y < (x > -math.inf).sum(axis=-1), most, rest)
+
+    def _coordinate(self, x: Array, at: Points) -> tuple[Array, Array]:
+        """The sum of the shares of a sample, and of their slopes."""
+        u = root.distances(x, self.tau, *at)
+        w = np.where(
+            np.isfinite(u), self.curve.slope(np.where(np.isfinite(u), u, 0)), 0
+        )
+        return self._shares(x, at).sum(axis=-1), w.sum(axis=-1)
+
+    def _spread(self, rows: Array, x: Array, y: Array, deviation: Array) -> None:
+        """Nodes at budgets of a sample around y."""
+        nodes, rest = [], (x > -math.inf).sum(axis=-1) - y
+        for c in SPREAD:
+            budget = y + c * deviation
+            if abs(c) < SPREAD[0]:  # the outer ones may be the ends of the bracket
+                far = abs(c) * deviation
+                if c < 0:
+                    budget = np.where(y > 2 * far, budget, y / (1 + far / y))
+                else:
+                    bent = (y + rest) - rest / (1 + far / rest)
+                    budget = np.where(rest > 2 * far, budget, bent)
+            at = self._solved(x, budget, rows)
+            nodes.append(self._within(at, rows))
+        self.nodes = Points(*(np.stack(v, axis=-1) for v in zip(*nodes, strict=True)))
+
+
+class _End(NamedTuple):
+    """An end of the bracket, and the sums there."""
+
+    at: Points
+    excess: Array
+    m: Array
+    P: Array
+    C: Array
+    W: Array
+
+    def only(self, keep: Array) -> _End:
+        """Of some rows."""
+        return _End(self.at.at(keep), *(v[keep] for v in self[1:]))
+
+
+def kinks_of(curve: Curve) -> list[float]:
+    """Where a curve changes from one piece to another, ascending, if that is known."""
+    if curve is LAPLACE:
+        return [0.0]
+    ends = {end for end in curve.support if math.isfinite(end)}
+    return sorted(ends | {0.0}) if curve is TRIANGULAR else sorted(ends)
+
+
+def _one_node(curve: Curve) -> bool:
+    """Whether the sums at one node tell those at the thresholds nearby."""
+    return curve is EXP or curve is LAPLACE or curve is CLIP or curve is SIGMOID
+
+
+def _piecewise(curve: Curve) -> bool:
+    """Whether the pieces are polynomials of at most the third degree."""
+    known = isinstance(curve, Entmax) and curve.b in (0.5, 1)
+    return curve is CLIP or curve is TRIANGULAR or known
+
+
+def _outward(at: Points, by: float, tau: float, side: int) -> Array:
+    """A score so many temperatures from a threshold, rounded away from it."""
+    x = at.a + tau * (at.t + by)
+    size = abs(at.a) + tau * (abs(at.t) + abs(by))
+    return x + side * 8 * np.finfo(np.float64).eps * size
+
+
+def _cubic_root(first: Array, last: Array, turn: Array, turn1: Array) -> Array:
+    """Where in [0, 1] a decreasing cubic with these values and slopes is 0."""
+    low, high = np.zeros_like(first), np.ones_like(first)
+    for _ in range(60):
+        s = 0.5 * (low + high)
+        value = (1 - s) ** 2 * ((1 + 2 * s) * first + s * turn)
+        value = value + s * s * ((3 - 2 * s) * last - (1 - s) * turn1)
+        low, high = np.where(value > 0, s, low), np.where(value > 0, high, s)
+    return 0.5 * (low + high)
+
+
+def _as_rows(x: Array, k: Array, finite: Array) -> Rows:
+    shape = x.shape
+    return Rows(x, np.asarray(k, np.float64), finite, shape, shape[:1], (-1,), shape)
