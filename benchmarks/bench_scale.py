@@ -1,14 +1,17 @@
-"""The selection of many scores by some workers, and by one that reads them in pieces.
+"""The selection of many scores by some workers, from memory and from files.
 
 Writes ``benchmarks/scale.json``, which the chapter on scale compares with its model of
-the cost: for every run the rounds over the scores, the processor time that the workers
+the cost: for every run the passes over the scores, the processor time that the workers
 and the scheduler spent on them, the time on the clock, the bytes that left the workers
 (for another worker, or for the scheduler, which collects the results), the largest
-memory of a worker, and by how much the shares miss their budget.
+memory of a worker, and by how much the shares miss their budget.  Beside it stand the
+times of as many plain sums of the scores, and of NumPy's selection from memory.
 Times are in seconds, the least of some repeats: the clock's depends on what else the
 machine does, the processor's hardly.
 
-    python benchmarks/bench_scale.py [--repeats 5]
+    python benchmarks/bench_scale.py [--repeats 3] [--scores 2e8] [--beside FOLDER]
+
+The folder is a checkout of another version, whose threshold is measured as well.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
+import softtopk
 import softtopk.dask as stk
 
 TARGET = Path(__file__).with_name("scale.json")
@@ -59,7 +63,7 @@ RUNS = [
         (200_000_000, 20),
     )
 ]
-READ, PIECES = 1_000_000_000, 50  # scores on disk, and the pieces that are read
+PIECES = 50  # of the files
 
 
 def least(
@@ -82,17 +86,21 @@ def least(
 
 def rounds_of(call: Callable[[], Any]) -> int:
     """How often a call goes over all scores."""
-    made, gathered = [], stk._gathered
+    # Of an older version that is measured beside this one.
+    owner, name = (
+        (stk, "_gathered") if hasattr(stk, "_gathered") else (stk._Rows, "run")
+    )
+    made, run = [], getattr(owner, name)
 
-    def counted(*given: Any) -> Any:
-        made.append(given)
-        return gathered(*given)
+    def counted(*given: Any, **how: Any) -> Any:
+        made.append(name)
+        return run(*given, **how)
 
-    stk._gathered = counted
+    setattr(owner, name, counted)
     try:
         call()
     finally:
-        stk._gathered = gathered
+        setattr(owner, name, run)
     return len(made)
 
 
@@ -101,6 +109,12 @@ def _sent(dask_worker: Any) -> int:
 
 
 def _peak() -> int:
+    """The largest memory of this process, not of the one that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text().splitlines()
+        (line,) = (line for line in lines if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -123,6 +137,7 @@ def on_workers(n: int, workers: int, chunks: int, repeats: int) -> dict[str, Any
         p = stk.soft_topk(x, k)
         shares = least(lambda: wait(p.persist()), 1, client)  # then it is there
         total = float(p.sum(dtype=np.float64).compute())
+        plain = least(lambda: x.sum().compute(), repeats, client)
         sent, peak = (client.run(f).values() for f in (_sent, _peak))
         return {
             "scores": n,
@@ -131,47 +146,97 @@ def on_workers(n: int, workers: int, chunks: int, repeats: int) -> dict[str, Any
             "rounds": rounds[0],
             "threshold": threshold,
             "shares": shares,
+            "sum": plain,
             "sent": sum(sent),
             "peak": max(peak),
             "error": abs(total / k - 1),
         }
 
 
-def store(path: Path) -> None:
-    """Write the scores to a file, piece by piece."""
-    rng = np.random.default_rng(0)
-    with path.open("wb") as file:
-        for _ in range(PIECES):
-            rng.standard_normal(READ // PIECES, dtype=np.float32).tofile(file)
+def store(folder: Path, n: int) -> dict[str, Callable[[], da.Array]]:
+    """Write the scores to files of three kinds, and how each is opened."""
+    import dask.dataframe as frames
 
-
-def read(path: Path) -> da.Array:
-    """The scores of a file: a piece is read when it is needed, each time again."""
-    size = READ // PIECES
+    rng, size = np.random.default_rng(0), n // PIECES
+    mapped = np.lib.format.open_memmap(
+        folder / "x.npy", mode="w+", dtype=np.float32, shape=(n,)
+    )
+    for i in range(0, n, size):
+        mapped[i : i + size] = rng.standard_normal(size, dtype=np.float32)
+    mapped.flush()
 
     def load(block_info: Any) -> np.ndarray:
-        start = block_info[None]["array-location"][0][0]
-        return np.fromfile(path, np.float32, size, offset=4 * start)
+        ((start, stop),) = block_info[None]["array-location"]
+        return np.load(folder / "x.npy", mmap_mode="r")[start:stop]
 
-    return da.map_blocks(load, chunks=((size,) * PIECES,), dtype=np.float32)
-
-
-def out_of_core(path: Path) -> dict[str, Any]:
-    """The threshold of a file, in one process that holds one piece at a time."""
-    x, k = read(path), READ // SPARSE
+    x = da.map_blocks(load, chunks=((size,) * PIECES,), dtype=np.float32)
     with dask.config.set(scheduler="synchronous"):
-        rounds: list[int] = []
-        took = least(lambda: rounds.append(rounds_of(lambda: stk.threshold(x, k))), 1)
-        total = float(stk.soft_topk(x, k).sum(dtype=np.float64).compute())
+        x.to_zarr(folder / "x.zarr")
+        frame = frames.from_dask_array(x[:, None], columns=["score"])
+        frame.to_parquet(folder / "x.parquet", write_index=False)
     return {
-        "scores": READ,
-        "chunks": PIECES,
-        "rounds": rounds[0],
-        "threshold": took,
-        "file": 4 * READ,
-        "peak": _peak(),
-        "error": abs(total / k - 1),
+        "npy": lambda: x,
+        "zarr": lambda: da.from_zarr(folder / "x.zarr"),
+        "parquet": lambda: frames.read_parquet(folder / "x.parquet")[
+            "score"
+        ].to_dask_array(),
     }
+
+
+def from_files(n: int) -> list[dict[str, Any]]:
+    """The threshold of files, by two workers with a gibibyte of memory each."""
+    found, k = [], n // SPARSE
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for kind, opened in store(folder, n).items():
+            cluster = LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                memory_limit="1GiB",
+                dashboard_address=None,
+            )
+            with cluster, Client(cluster) as client:
+                x = opened()
+                rounds: list[int] = []
+                plain = least(lambda x=x: x.sum().compute(), 2, client)
+                took = least(
+                    lambda x=x, rounds=rounds: rounds.append(
+                        rounds_of(lambda: stk.threshold(x, k))
+                    ),
+                    1,
+                    client,
+                )
+                total = float(stk.soft_topk(x, k).sum(dtype=np.float64).compute())
+                files = folder / f"x.{kind}"
+                parts = [f for f in files.rglob("*") if f.is_file()] or [files]
+                found.append(
+                    {
+                        "kind": kind,
+                        "scores": n,
+                        "chunks": PIECES,
+                        "rounds": rounds[0],
+                        "threshold": took,
+                        "sum": plain,
+                        "file": sum(f.stat().st_size for f in parts),
+                        "peak": max(client.run(_peak).values()),
+                        "error": abs(total / k - 1),
+                    }
+                )
+                print(found[-1], flush=True)
+    return found
+
+
+def in_memory(repeats: int) -> dict[str, Any]:
+    """NumPy's selection of scores in memory, and Dask's by one thread."""
+    n = 20_000_000
+    x = np.random.default_rng(0).standard_normal(n, dtype=np.float32)
+    rows = da.from_array(x, chunks=n // 10)
+    with dask.config.set(scheduler="synchronous"):
+        return {
+            "scores": n,
+            "numpy": least(lambda: softtopk.soft_topk(x, n // SPARSE), repeats),
+            "dask": least(lambda: stk.soft_topk(rows, n // SPARSE).compute(), repeats),
+        }
 
 
 def local_sort(repeats: int) -> dict[str, Any]:
@@ -182,25 +247,40 @@ def local_sort(repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--file", type=Path, help="measure this file of scores only")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--scores", type=float, default=2e8, help="of the files")
+    parser.add_argument("--beside", type=Path, help="a checkout of another version")
+    parser.add_argument("--run", type=int, nargs=3, help="of RUNS, this one alone")
+    parser.add_argument("--files", action="store_true", help="the files alone")
     options = parser.parse_args()
-    if options.file:
-        print(json.dumps(out_of_core(options.file)))
-        return
-    found: dict[str, Any] = {"workers": []}
     with dask.config.set(SETTINGS):
-        for run in RUNS:
-            found["workers"].append(on_workers(*run, options.repeats))
-            print(found["workers"][-1], flush=True)
-    found["sort"] = local_sort(options.repeats)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "scores")
-        store(path)
-        again = [sys.executable, __file__, "--file", str(path)]
-        found["disk"] = json.loads(subprocess.check_output(again))
-    print(found["sort"], found["disk"], flush=True)
+        if options.run:
+            print(json.dumps(on_workers(*options.run, options.repeats)))
+            return
+        known = json.loads(TARGET.read_text()) if options.files else {}
+        found: dict[str, Any] = {**known, "files": from_files(int(options.scores))}
+        if not options.files:
+            found["workers"] = []
+            for run in RUNS:
+                found["workers"].append(on_workers(*run, options.repeats))
+                print(found["workers"][-1], flush=True)
+            found["sort"], found["memory"] = (
+                local_sort(options.repeats),
+                in_memory(options.repeats),
+            )
+        if options.beside:
+            found["before"] = [beside(options.beside, run) for run in RUNS[-3:]]
     TARGET.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def beside(folder: Path, run: tuple[int, int, int]) -> dict[str, Any]:
+    """A run of another version."""
+    command = [sys.executable, __file__, "--repeats", "1", "--run", *map(str, run)]
+    path = {**os.environ, "PYTHONPATH": str(folder)}
+    lines = subprocess.check_output(command, env=path, text=True).splitlines()
+    found: dict[str, Any] = json.loads(lines[-1])
+    print(found, flush=True)
+    return found
 
 
 if __name__ == "__main__":
