@@ -89,23 +89,37 @@ def am_softmax_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """Cross entropy that wants the target's score ahead by a margin.
+    r"""Cross entropy that wants the target's score ahead by a margin.
+
+    :math:`-\log p_t` for the softmax of :math:`(x-m\,\mathrm{onehot}(t))/\tau`.
 
     Parameters
     ----------
-    scores, temperature, axis, where, check
-        As in `soft_topk`.
+    scores : array
+        As in `cross_entropy`; often cosines, in [-1, 1].
     target : array of int
         Class indices, of the shape of `scores` without `axis`.
-    ignore_index, reduction
-        As in `cross_entropy`.
     margin : float
-        At least 0, in the units of the scores.
+        m, at least 0, in the units of the scores.
+    temperature : number
+        :math:`\tau>0`.
+    axis, where, ignore_index, reduction, check
+        As in `cross_entropy`.
 
     Returns
     -------
     array
-        One loss a row, at least 0.
+        One loss for each row; at least 0.  Gradient: that softmax minus the target's
+        one-hot vector, over :math:`\tau`.
+
+    Notes
+    -----
+    O(n) per row.  A loss of at most log 2 implies that the target leads by m.
+
+    References
+    ----------
+    Claims B20, B21; F. Wang et al., "Additive margin softmax for face verification",
+    IEEE SPL 2018.
     """
     found: Array = _losses.am_softmax_loss(
         _XP,
@@ -203,26 +217,45 @@ def cross_entropy(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """Cross entropy of a target and the softmax of x.
+    r"""Cross entropy :math:`-\sum_it_i\log p_i` of a target and ``softmax(x)``.
 
     Parameters
     ----------
-    x, axis, where, check
-        As in `soft_topk`.
+    x : array
+        Scores, finite or -inf, with at least one finite entry in every row.
     target : array
-        Class indices, integers of the shape of `x` without `axis`, or shares of the
-        shape of `x` that sum to 1.
+        Class indices of the shape of `x` without `axis`, or shares of the shape of
+        `x` that sum to 1.
+    axis : int, tuple of int, or None
+        The axis of the classes; of several a class index counts the entries in C order,
+        None means all.
+    where : array of bool, optional
+        Entries that take part.
     ignore_index : int, optional
         A class index, of any value, that marks a row which does not count: its loss and
-        its gradient are 0.  For class indices only.
+        its gradient are 0.  PyTorch's is -100; here none is, unless it is given.  For
+        class indices only.
     reduction : "none", "mean" or "sum"
-        One loss a row, or their mean or sum over all rows.  The mean is over the rows
-        that count; without one it is NaN, with gradient 0, as in PyTorch.
+        One loss for each row, or their mean or sum over all rows.  The mean is over the
+        rows that count; without one it is NaN, with gradient 0, as in PyTorch.
+    check
+        As in `soft_topk`.
 
     Returns
     -------
     array
-        One loss a row, at least 0, with full relative accuracy near 0; or one number.
+        One loss for each row, in nats, of the shape of `x` without `axis`; at least
+        0.  Gradient: softmax minus target.
+
+    Notes
+    -----
+    O(n) per row.  For one class the loss is :math:`(x_{(1)}-x_t)+\log(1+r)`, r what
+    the entries other than the largest weigh beside it: both terms are at least 0 and
+    have full relative accuracy, at any margin.
+
+    References
+    ----------
+    Claims B17 to B19; J. Su (2024), https://spaces.ac.cn/archives/10145.
     """
     found: Array = _losses.cross_entropy(
         _XP,
@@ -294,20 +327,36 @@ def entmax_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+    r"""The Fenchel-Young loss of entmax; its gradient is entmax minus target.
+
+    :math:`\max_p[p\cdot x+H_\alpha(p)]-t\cdot x-H_\alpha(t)`, with
+    :math:`H_\alpha(p)=(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))`.
 
     Parameters
     ----------
     x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
-    alpha : number or array
-        At least 1.  An array of this library has a derivative, as in `entmax`; the
-        error of the loss is then a few units in the last place of the scores.
+    alpha : number
+        At least 1.  At 1 the loss is the relative entropy of the target and softmax:
+        for one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
+        derivative, as in `entmax`; the error of the loss is then a few units in the
+        last place of the scores.
 
     Returns
     -------
     array
-        One loss a row, at least 0.
+        One loss for each row; at least 0, and 0 only where entmax equals the target:
+        for one class, where it leads by :math:`1/(\alpha-1)`.
+
+    Notes
+    -----
+    Cost and accuracy of the shares as in `entmax`; the loss is a minimum over the
+    threshold, so the threshold's rounding does not reach it at first order.
+
+    References
+    ----------
+    Claim B63; M. Blondel, A. Martins, V. Niculae, "Learning with Fenchel-Young losses",
+    JMLR 2020.
     """
     found: Array = _losses.entmax_loss(
         _XP,
@@ -382,32 +431,60 @@ def in_top_k_loss(
 ) -> Array:
     r"""A loss for "the class is among the first k": top-5 accuracy, for example.
 
-    It is :math:`-\log p_y` with p the shares of `grad_topk`, the probability that the
-    random k-subset contains the class y; for k = 1 it is `cross_entropy`.
+    :math:`-\log p_y` with ``p = grad_topk(x, k, temperature=temperature)``, the
+    probability that the random k-subset contains the class y; for k = 1 and temperature
+    1 it is `cross_entropy`.
 
     Parameters
     ----------
-    x, temperature, axis, where, check
-        As in `soft_topk`.
+    x : array
+        Scores, finite or -inf.
     target : array of int
         Class indices, of the shape of `x` without `axis`.
     k : whole number or array of them
-        At least 1.  It has no derivative.
-    ignore_index, reduction
+        At least 1 and at most the number of finite entries; an array broadcasts against
+        `x` without `axis`.  It has no derivative.
+    temperature : number
+        :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
+        score of the class lacks to the k-th largest of the others, and 0 if it lacks
+        nothing.
+    axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
     Returns
     -------
     array
-        One loss a row, in nats, at least 0.  Its gradient by x is
-        :math:`(p-q)/\tau`, with q the shares of the subsets that contain y.  For k of 2
-        and more it is not convex.
+        One loss for each row, in nats, of the shape of `x` without `axis`; at least 0,
+        and 0 where k takes all entries.  Gradient: :math:`(p-q)/\tau`, with q the
+        shares of the subsets that contain the class.
+
+    See Also
+    --------
+    top_k_loss : for k right classes in a row.
 
     Notes
     -----
-    For top-5 accuracy take `cross_entropy` first: on both tasks of the recipe *top-5*
-    this loss was behind it.  O(nk) for k up to 8, a Python number; else the cost of
-    `grad_topk` twice.
+    Which loss for top-5 accuracy?  Take `cross_entropy` first.  On both tasks of the
+    recipe *top-5* this loss was behind it; take it only where it is ahead on held-out
+    rows of your own.
+
+    O(nk) for k up to 8, about three times the time of `cross_entropy` at k = 5; for
+    larger k, or k given row by row, the cost of `grad_topk` twice.  The loss is
+    :math:`\log(1+e^c)`, where :math:`\tau c` is the smoothed k-th largest of the other
+    scores, :math:`\tau\log(e_k/e_{k-1})`, less the score of the class; a loss near 0
+    keeps its digits.  For k up to 8 the error of c is a few units of
+    :math:`\varepsilon(1+d)`, d the distance in temperatures from the class to the k-th
+    largest other score plus the mean distance of the entries that decide, whatever the
+    size of the scores is (*computing/marginals*).  For k of 2 and more the loss is
+    not convex: a convex loss that is near 0 wherever the class is among the first two
+    is near 0 everywhere.  Where the k likeliest classes are likelier than the others,
+    scores along which the mean loss falls to its infimum rank them first in the end; a
+    minimum need not exist.
+
+    References
+    ----------
+    *selection/neighbours*; L. Berrada, A. Zisserman, M. P. Kumar, "Smooth loss
+    functions for deep top-k classification", ICLR 2018: their loss without a margin.
     """
     found: Array = _losses.in_top_k_loss(
         _XP,
@@ -543,8 +620,10 @@ def potential(
 ) -> Array:
     r"""The potential V of a curve, a smooth sum of the k largest scores.
 
-    Its derivatives are `soft_topk` by x, `threshold` by k, and
-    :math:`-\sum\varphi(p_i)` by the temperature.
+    :math:`V(x)=\min_l[kl+\tau\sum_iF((x_i-l)/\tau)]`: convex, with gradient
+    ``soft_topk(x, k)`` and derivative by k the threshold; that by the temperature, on
+    PyTorch and JAX, is :math:`-\sum\varphi(p_i)`.  Without the curve, with
+    :math:`[x_i-l]_+` for its smooth form, the minimum is the top-k sum.
 
     Parameters
     ----------
@@ -554,7 +633,16 @@ def potential(
     Returns
     -------
     array
-        One number a row, in the units of the scores.
+        One number for each row, of the shape of `x` without `axis` or of its broadcast
+        against `k`, in the units of the scores.
+
+    Notes
+    -----
+    The cost of `soft_topk` and a pass of the curve's potential.
+
+    References
+    ----------
+    Results N-10, N-11.
     """
     found: Array = _losses.potential(
         _XP, x, k, curve, temperature=temperature, axis=axis, where=where, check=check
@@ -982,19 +1070,34 @@ def sparse_softmax_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """The logarithm of the k largest exponentials' sum, less the target's score.
+    r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
+
+    :math:`\Omega_k` holds the k largest scores.
 
     Parameters
     ----------
     x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
-    k : whole number
-        At least 1.
+    k : whole number or array of them
+        At least 1 and at most the number of finite entries; an array broadcasts against
+        `x` without `axis`.  It has no derivative.
 
     Returns
     -------
     array
-        One loss a row, at least 0.
+        One loss for each row; at least 0.  It is :math:`-\log p_t` with
+        ``p = sparse_softmax(x, k)`` if the target is among the k largest and the next
+        score is smaller, and goes on as a continuous convex function where it is not
+        and :math:`p_t=0`.
+
+    Notes
+    -----
+    O(n) per row for one k.  Gradient: sparse softmax minus target, a subgradient where
+    scores tie at the k-th place.
+
+    References
+    ----------
+    Claims B27, B28.
     """
     found: Array = _losses.sparse_softmax_loss(
         _XP,
@@ -1053,7 +1156,11 @@ def sparsemax_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+    r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    For one class it is
+    :math:`\tfrac12-x_t+\tfrac12\sum_{i\in S}(x_i^2-\lambda^2)`, with the threshold
+    :math:`p=[x-\lambda]_+` and the support S.
 
     Parameters
     ----------
@@ -1063,7 +1170,15 @@ def sparsemax_loss(
     Returns
     -------
     array
-        One loss a row, at least 0.
+        One loss for each row; at least 0, and 0 for one class where it leads by 1.
+
+    See Also
+    --------
+    entmax_loss : of which this is :math:`\alpha=2`; cost and accuracy as there.
+
+    References
+    ----------
+    Claims B51 to B53; A. Martins, R. Astudillo, "From softmax to sparsemax", ICML 2016.
     """
     found: Array = _losses.sparsemax_loss(
         _XP,
@@ -1091,19 +1206,37 @@ def stop_gradient_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """A number whose gradient is `soft_topk` minus target, for any curve.
+    r"""The number :math:`\operatorname{sg}(p-t)\cdot x` with gradient :math:`p-t`.
+
+    The stop-gradient sg keeps p, the shares of `soft_topk`, constant under
+    differentiation.  Only the gradient has a meaning; the value has any sign and is
+    not a measure of fit.  The other way round, :math:`(p-t)\cdot\operatorname{sg}(x)`
+    has the gradient :math:`J\,x`, which vanishes at :math:`x=0`.
 
     Parameters
     ----------
     x, target, k, curve, temperature, axis, where, check
-        As in `top_k_loss`.
+        As in `top_k_loss`; with the default curve p is `softmax`.
     ignore_index, reduction
         As in `cross_entropy`.
 
     Returns
     -------
     array
-        One number a row, of any sign: only its gradient has a meaning.
+        One number for each row, of the shape of `x` without `axis` or of its broadcast
+        against `k`.
+
+    See Also
+    --------
+    top_k_loss : the loss with this gradient.
+
+    Notes
+    -----
+    The cost of `soft_topk`.
+
+    References
+    ----------
+    Claims B64, B65.
     """
     found: Array = _losses.stop_gradient_loss(
         _XP,
@@ -1377,14 +1510,19 @@ def top_k_loss(
     reduction: str = "none",
     check: bool | None = None,
 ) -> Array:
-    """The Fenchel-Young loss of a smooth top-k selection.
+    r"""The Fenchel-Young loss of a smooth top-k selection.
+
+    :math:`V(x)-x\cdot t+\tau\sum_i\varphi(t_i)` with the curve's `potential` V and
+    regulariser :math:`\varphi`; its gradient is ``soft_topk(x, k) - t``.
 
     Parameters
     ----------
+    x : array
+        Scores, finite or -inf.
     target : array
-        Shares in [0, 1] of the shape of `x` that sum to k; for k = 1 also class
-        indices.
-    x, k, curve, temperature, axis, where, check
+        Shares in [0, 1] of the shape of `x` that sum to k, such as the indicator of k
+        right answers; for k = 1 also class indices of the shape of `x` without `axis`.
+    k, curve, temperature, axis, where, check
         As in `soft_topk`.
     ignore_index, reduction
         As in `cross_entropy`.
@@ -1392,8 +1530,19 @@ def top_k_loss(
     Returns
     -------
     array
-        One loss a row, in the units of the scores, at least 0.  It has derivatives by
-        `x` and `temperature`.
+        One loss for each row, in the units of the scores, of the shape of `x` without
+        `axis`; at least 0, and 0 only where the selection equals the target.  On
+        PyTorch and JAX it has derivatives by `x` and `temperature`.
+
+    Notes
+    -----
+    The cost of `soft_topk` and of a pass of the curve's functions.  Any curve but
+    the named ones and entmax is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0
+    is right to a few units of 1e-16 only.
+
+    References
+    ----------
+    Result N-25.
     """
     found: Array = _losses.top_k_loss(
         _XP,

@@ -1,3 +1,4 @@
+# Written by tools/frameworks_modules.py from softtopk/_operators.
 r"""Losses of scores against a target, whose gradient is *shares minus target*.
 
 For a curve f with potential F and regulariser :math:`\varphi` (see
@@ -35,9 +36,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ._adapters.numpy_adapter import differentiable
+from ._adapters.numpy_adapter import differentiable as _differentiable
 from ._linearize import Differentiable, operator
-from ._operators import losses_body as shared
+from ._operators import losses_body as _losses
 from ._rows.numpy_rows import Axis
 from .curves import Curve
 
@@ -52,6 +53,74 @@ __all__ = [
     "stop_gradient_loss",
     "top_k_loss",
 ]
+
+
+@operator
+def am_softmax_loss(
+    scores: ArrayLike,
+    target: ArrayLike,
+    margin: float,
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""Cross entropy that wants the target's score ahead by a margin.
+
+    :math:`-\log p_t` for the softmax of :math:`(x-m\,\mathrm{onehot}(t))/\tau`.
+
+    Parameters
+    ----------
+    scores : array_like
+        As in `cross_entropy`; often cosines, in [-1, 1].
+    target : array_like of int
+        Class indices, of the shape of `scores` without `axis`.
+    margin : float
+        m, at least 0, in the units of the scores.
+    temperature : number
+        :math:`\tau>0`.
+    axis, where, ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0.  Gradient: that softmax minus the target's
+        one-hot vector, over :math:`\tau`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row.  A loss of at most log 2 implies that the target leads by m.
+
+    References
+    ----------
+    Claims B20, B21; F. Wang et al., "Additive margin softmax for face verification",
+    IEEE SPL 2018.
+
+    Examples
+    --------
+    >>> from softtopk.losses import am_softmax_loss
+    >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
+    0.693147
+    """
+    return _differentiable(
+        _losses.am_softmax_loss,
+        scores,
+        target,
+        margin,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
 
 @operator
@@ -116,126 +185,15 @@ def cross_entropy(
     >>> stk.linearize(cross_entropy, [2.0, 1.0], 1).vjp(1.0).round(4).tolist()
     [0.7311, -0.7311]
     """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    return differentiable(shared.cross_entropy, x, target, **how)
-
-
-@operator
-def am_softmax_loss(
-    scores: ArrayLike,
-    target: ArrayLike,
-    margin: float,
-    *,
-    temperature: float = 1.0,
-    axis: Axis = -1,
-    where: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    reduction: str = "none",
-) -> Differentiable[Any]:
-    r"""Cross entropy that wants the target's score ahead by a margin.
-
-    :math:`-\log p_t` for the softmax of :math:`(x-m\,\mathrm{onehot}(t))/\tau`.
-
-    Parameters
-    ----------
-    scores : array_like
-        As in `cross_entropy`; often cosines, in [-1, 1].
-    target : array_like of int
-        Class indices, of the shape of `scores` without `axis`.
-    margin : float
-        m, at least 0, in the units of the scores.
-    temperature : float
-        :math:`\tau>0`.
-    axis, where, ignore_index, reduction
-        As in `cross_entropy`.
-
-    Returns
-    -------
-    array or scalar
-        One loss for each row; at least 0.  Gradient: that softmax minus the target's
-        one-hot vector, over :math:`\tau`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range; the message names it.
-
-    Notes
-    -----
-    O(n) per row.  A loss of at most log 2 implies that the target leads by m.
-
-    References
-    ----------
-    Claims B20, B21; F. Wang et al., "Additive margin softmax for face verification",
-    IEEE SPL 2018.
-
-    Examples
-    --------
-    >>> from softtopk.losses import am_softmax_loss
-    >>> float(am_softmax_loss([0.9, 0.5], 0, 0.4, temperature=0.05).round(6))
-    0.693147
-    """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    how["temperature"] = temperature
-    return differentiable(shared.am_softmax_loss, scores, target, margin, **how)
-
-
-@operator
-def sparse_softmax_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    k: ArrayLike,
-    *,
-    axis: Axis = -1,
-    where: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    reduction: str = "none",
-) -> Differentiable[Any]:
-    r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
-
-    :math:`\Omega_k` holds the k largest scores.
-
-    Parameters
-    ----------
-    x, target, axis, where, ignore_index, reduction
-        As in `cross_entropy`.
-    k : array_like
-        A whole number, 1 <= k <= the number of finite entries, or an array of them
-        that broadcasts against `x` without `axis`.
-
-    Returns
-    -------
-    array or scalar
-        One loss for each row; at least 0.  It is :math:`-\log p_t` with
-        ``p = sparse_softmax(x, k)`` if the target is among the k largest and the next
-        score is smaller, and goes on
-        as a continuous convex function where it is not and :math:`p_t=0`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range; the message names it.
-
-    Notes
-    -----
-    O(n) per row for one k.  Gradient: sparse softmax minus target, a subgradient where
-    scores tie at the k-th place.
-
-    References
-    ----------
-    Claims B27, B28.
-
-    Examples
-    --------
-    >>> from softtopk.losses import sparse_softmax_loss
-    >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
-    [0.3133, 2.3133]
-    """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    return differentiable(shared.sparse_softmax_loss, x, target, k, **how)
+    return _differentiable(
+        _losses.cross_entropy,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
 
 @operator
@@ -258,9 +216,11 @@ def entmax_loss(
     ----------
     x, target, axis, where, ignore_index, reduction
         As in `cross_entropy`.
-    alpha : float
+    alpha : number
         At least 1.  At 1 the loss is the relative entropy of the target and softmax:
-        for one class, `cross_entropy`.
+        for one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
+        derivative, as in `entmax`; the error of the loss is then a few units in the
+        last place of the scores.
 
     Returns
     -------
@@ -289,182 +249,16 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    return differentiable(shared.entmax_loss, x, target, alpha, **how)
-
-
-@operator
-def sparsemax_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    *,
-    axis: Axis = -1,
-    where: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    reduction: str = "none",
-) -> Differentiable[Any]:
-    r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
-
-    For one class it is
-    :math:`\tfrac12-x_t+\tfrac12\sum_{i\in S}(x_i^2-\lambda^2)`, with the threshold
-    :math:`p=[x-\lambda]_+` and the support S.
-
-    Parameters
-    ----------
-    x, target, axis, where, ignore_index, reduction
-        As in `cross_entropy`.
-
-    Returns
-    -------
-    array or scalar
-        One loss for each row; at least 0, and 0 for one class where it leads by 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range; the message names it.
-
-    See Also
-    --------
-    entmax_loss : of which this is :math:`\alpha=2`; cost and accuracy as there.
-
-    References
-    ----------
-    Claims B51 to B53; A. Martins, R. Astudillo, "From softmax to sparsemax", ICML 2016.
-
-    Examples
-    --------
-    >>> from softtopk.losses import sparsemax_loss
-    >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
-    [0.0625, 0.0, 3.0]
-    """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    return differentiable(shared.sparsemax_loss, x, target, **how)
-
-
-@operator
-def potential(
-    x: ArrayLike,
-    k: ArrayLike,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: Axis = -1,
-    where: ArrayLike | None = None,
-) -> Differentiable[Any]:
-    r"""The potential V of a curve, a smooth sum of the k largest scores.
-
-    :math:`V(x)=\min_l[kl+\tau\sum_iF((x_i-l)/\tau)]`: convex, with gradient
-    ``soft_topk(x, k)`` and derivative by k the threshold.  Without the curve, with
-    :math:`[x_i-l]_+` for its smooth form, the minimum is the top-k sum.
-
-    Parameters
-    ----------
-    x, k, curve, temperature, axis, where
-        As in `soft_topk`.
-
-    Returns
-    -------
-    array or scalar
-        One number for each row, of the shape of `x` without `axis` or of its broadcast
-        against `k`, in the units of the scores.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `soft_topk`.
-    NotImplementedError
-        If the curve does not define `potential`.
-
-    Notes
-    -----
-    The cost of `soft_topk` and a pass of the curve's potential.
-
-    References
-    ----------
-    Results N-10, N-11.
-
-    Examples
-    --------
-    >>> from softtopk.losses import potential
-    >>> float(potential([1.0, 1.0], 1, "exp").round(6))  # 1 + log(2), and 2 F(-log 2)
-    2.693147
-    >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
-    5.0
-    """
-    given: dict[str, Any] = {"temperature": temperature, "axis": axis, "where": where}
-    return differentiable(shared.potential, x, k, curve, scaled=True, **given)
-
-
-@operator
-def top_k_loss(
-    x: ArrayLike,
-    target: ArrayLike,
-    k: ArrayLike = 1,
-    curve: str | Curve = "laplace",
-    *,
-    temperature: float = 1.0,
-    axis: Axis = -1,
-    where: ArrayLike | None = None,
-    ignore_index: int | None = None,
-    reduction: str = "none",
-) -> Differentiable[Any]:
-    r"""The Fenchel-Young loss of a smooth top-k selection.
-
-    :math:`V(x)-x\cdot t+\tau\sum_i\varphi(t_i)` with the curve's `potential` V and
-    regulariser :math:`\varphi`; its gradient is ``soft_topk(x, k) - t``.
-
-    Parameters
-    ----------
-    x : array_like
-        Scores, finite or -inf.
-    target : array_like
-        Shares in [0, 1] of the shape of `x` that sum to k, such as the indicator of k
-        right answers; for k = 1 also class indices of the shape of `x` without `axis`.
-    k, curve, temperature, axis, where
-        As in `soft_topk`.
-    ignore_index, reduction
-        As in `cross_entropy`.
-
-    Returns
-    -------
-    array or scalar
-        One loss for each row, in the units of the scores, of the shape of `x` without
-        `axis`; at least 0, and 0 only where the selection equals the target.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range; the message names it.
-    NotImplementedError
-        If the curve does not define `potential`.
-
-    Notes
-    -----
-    The cost of `soft_topk` and of a pass of the curve's functions.  Any curve but
-    the named ones and entmax is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0
-    is right to a few units of 1e-16 only.
-
-    References
-    ----------
-    Result N-25.
-
-    Examples
-    --------
-    >>> import softtopk as stk
-    >>> from softtopk.losses import top_k_loss
-    >>> x, target = [3.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 0.0]
-    >>> float(top_k_loss(x, target, 2).round(4))
-    1.8297
-    >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
-    [-0.1116, -0.6967, 0.6967, 0.1116]
-    """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    how["temperature"] = temperature
-    return differentiable(shared.top_k_loss, x, target, k, curve, **how)
+    return _differentiable(
+        _losses.entmax_loss,
+        x,
+        target,
+        alpha,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
 
 @operator
@@ -491,10 +285,10 @@ def in_top_k_loss(
         Scores, finite or -inf.
     target : array_like of int
         Class indices, of the shape of `x` without `axis`.
-    k : array_like
-        A whole number, 1 <= k <= the number of finite entries, or an array of them
-        that broadcasts against `x` without `axis`.
-    temperature : float
+    k : whole number or array of them
+        At least 1 and at most the number of finite entries; an array broadcasts against
+        `x` without `axis`.  It has no derivative.
+    temperature : number
         :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
         score of the class lacks to the k-th largest of the others, and 0 if it lacks
         nothing.
@@ -550,10 +344,199 @@ def in_top_k_loss(
     >>> in_top_k_loss(x, [2, 3], 1).round(4).tolist()
     [2.4077, 9.4077]
     """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    how["temperature"] = temperature
-    return differentiable(shared.in_top_k_loss, x, target, k, **how)
+    return _differentiable(
+        _losses.in_top_k_loss,
+        x,
+        target,
+        k,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+@operator
+def potential(
+    x: ArrayLike,
+    k: ArrayLike,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+) -> Differentiable[Any]:
+    r"""The potential V of a curve, a smooth sum of the k largest scores.
+
+    :math:`V(x)=\min_l[kl+\tau\sum_iF((x_i-l)/\tau)]`: convex, with gradient
+    ``soft_topk(x, k)`` and derivative by k the threshold; that by the temperature, on
+    PyTorch and JAX, is :math:`-\sum\varphi(p_i)`.  Without the curve, with
+    :math:`[x_i-l]_+` for its smooth form, the minimum is the top-k sum.
+
+    Parameters
+    ----------
+    x, k, curve, temperature, axis, where
+        As in `soft_topk`.
+
+    Returns
+    -------
+    array or scalar
+        One number for each row, of the shape of `x` without `axis` or of its broadcast
+        against `k`, in the units of the scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `soft_topk`.
+    NotImplementedError
+        If the curve does not define `potential`.
+
+    Notes
+    -----
+    The cost of `soft_topk` and a pass of the curve's potential.
+
+    References
+    ----------
+    Results N-10, N-11.
+
+    Examples
+    --------
+    >>> from softtopk.losses import potential
+    >>> float(potential([1.0, 1.0], 1, "exp").round(6))  # 1 + log(2), and 2 F(-log 2)
+    2.693147
+    >>> float(potential([4.0, 2.0, 1.0], 2, "clip").round(6))
+    5.0
+    """
+    return _differentiable(
+        _losses.potential,
+        x,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        scaled=True,
+    )
+
+
+@operator
+def sparse_softmax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""The loss :math:`\log\sum_{i\in\Omega_k}e^{x_i}-x\cdot t` of sparse softmax.
+
+    :math:`\Omega_k` holds the k largest scores.
+
+    Parameters
+    ----------
+    x, target, axis, where, ignore_index, reduction
+        As in `cross_entropy`.
+    k : whole number or array of them
+        At least 1 and at most the number of finite entries; an array broadcasts against
+        `x` without `axis`.  It has no derivative.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0.  It is :math:`-\log p_t` with
+        ``p = sparse_softmax(x, k)`` if the target is among the k largest and the next
+        score is smaller, and goes on as a continuous convex function where it is not
+        and :math:`p_t=0`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    Notes
+    -----
+    O(n) per row for one k.  Gradient: sparse softmax minus target, a subgradient where
+    scores tie at the k-th place.
+
+    References
+    ----------
+    Claims B27, B28.
+
+    Examples
+    --------
+    >>> from softtopk.losses import sparse_softmax_loss
+    >>> sparse_softmax_loss([[2.0, 1.0, 0.0]] * 2, [0, 2], 2).round(4).tolist()
+    [0.3133, 2.3133]
+    """
+    return _differentiable(
+        _losses.sparse_softmax_loss,
+        x,
+        target,
+        k,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+@operator
+def sparsemax_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    *,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""The Fenchel-Young loss of sparsemax; its gradient is sparsemax minus target.
+
+    For one class it is
+    :math:`\tfrac12-x_t+\tfrac12\sum_{i\in S}(x_i^2-\lambda^2)`, with the threshold
+    :math:`p=[x-\lambda]_+` and the support S.
+
+    Parameters
+    ----------
+    x, target, axis, where, ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row; at least 0, and 0 for one class where it leads by 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+
+    See Also
+    --------
+    entmax_loss : of which this is :math:`\alpha=2`; cost and accuracy as there.
+
+    References
+    ----------
+    Claims B51 to B53; A. Martins, R. Astudillo, "From softmax to sparsemax", ICML 2016.
+
+    Examples
+    --------
+    >>> from softtopk.losses import sparsemax_loss
+    >>> sparsemax_loss([[0.5, 0.0], [1.0, 0.0], [0.0, 3.0]], [0, 0, 0]).tolist()
+    [0.0625, 0.0, 3.0]
+    """
+    return _differentiable(
+        _losses.sparsemax_loss,
+        x,
+        target,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
 
 
 @operator
@@ -578,8 +561,10 @@ def stop_gradient_loss(
 
     Parameters
     ----------
-    x, target, k, curve, temperature, axis, where, ignore_index, reduction
+    x, target, k, curve, temperature, axis, where
         As in `top_k_loss`; with the default curve p is `softmax`.
+    ignore_index, reduction
+        As in `cross_entropy`.
 
     Returns
     -------
@@ -612,7 +597,93 @@ def stop_gradient_loss(
     >>> float(lin.value), lin.vjp(1.0).round(4).tolist()
     (0.0, [-0.6667, 0.3333, 0.3333])
     """
-    how: dict[str, Any] = {"axis": axis, "where": where}
-    how |= {"ignore_index": ignore_index, "reduction": reduction}
-    how["temperature"] = temperature
-    return differentiable(shared.stop_gradient_loss, x, target, k, curve, **how)
+    return _differentiable(
+        _losses.stop_gradient_loss,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )
+
+
+@operator
+def top_k_loss(
+    x: ArrayLike,
+    target: ArrayLike,
+    k: ArrayLike = 1,
+    curve: str | Curve = "laplace",
+    *,
+    temperature: float = 1.0,
+    axis: Axis = -1,
+    where: ArrayLike | None = None,
+    ignore_index: int | None = None,
+    reduction: str = "none",
+) -> Differentiable[Any]:
+    r"""The Fenchel-Young loss of a smooth top-k selection.
+
+    :math:`V(x)-x\cdot t+\tau\sum_i\varphi(t_i)` with the curve's `potential` V and
+    regulariser :math:`\varphi`; its gradient is ``soft_topk(x, k) - t``.
+
+    Parameters
+    ----------
+    x : array_like
+        Scores, finite or -inf.
+    target : array_like
+        Shares in [0, 1] of the shape of `x` that sum to k, such as the indicator of k
+        right answers; for k = 1 also class indices of the shape of `x` without `axis`.
+    k, curve, temperature, axis, where
+        As in `soft_topk`.
+    ignore_index, reduction
+        As in `cross_entropy`.
+
+    Returns
+    -------
+    array or scalar
+        One loss for each row, in the units of the scores, of the shape of `x` without
+        `axis`; at least 0, and 0 only where the selection equals the target.  On
+        PyTorch and JAX it has derivatives by `x` and `temperature`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range; the message names it.
+    NotImplementedError
+        If the curve does not define `potential`.
+
+    Notes
+    -----
+    The cost of `soft_topk` and of a pass of the curve's functions.  Any curve but
+    the named ones and entmax is evaluated as :math:`F(u)+\varphi(t)-tu`, which near 0
+    is right to a few units of 1e-16 only.
+
+    References
+    ----------
+    Result N-25.
+
+    Examples
+    --------
+    >>> import softtopk as stk
+    >>> from softtopk.losses import top_k_loss
+    >>> x, target = [3.0, 1.0, 2.0, 0.0], [1.0, 1.0, 0.0, 0.0]
+    >>> float(top_k_loss(x, target, 2).round(4))
+    1.8297
+    >>> stk.linearize(top_k_loss, x, target, 2).vjp(1.0).round(4).tolist()
+    [-0.1116, -0.6967, 0.6967, 0.1116]
+    """
+    return _differentiable(
+        _losses.top_k_loss,
+        x,
+        target,
+        k,
+        curve,
+        temperature=temperature,
+        axis=axis,
+        where=where,
+        ignore_index=ignore_index,
+        reduction=reduction,
+    )

@@ -1,8 +1,10 @@
-"""Write `softtopk/torch.py` and `softtopk/jax.py`: typed functions, one line each.
+"""Write `softtopk/torch.py`, `jax.py` and `losses.py`: typed functions, one line each.
 
 What an operator does is written once, in `softtopk/_operators`, for any library.  An
 editor, `help` and mypy follow functions that stand in a file: so this tool writes them
-there, with the types and the words of each library.  It imports no framework.
+there, with the types and the words of each library.  It imports no framework.  Of
+NumPy's functions it writes the losses.  The docstring of a loss in its body says what
+holds on every library, and in the sections `LEFT_OUT` what holds on NumPy alone.
 
     python tools/frameworks_modules.py
 
@@ -66,25 +68,8 @@ from torch import Generator, Tensor
 
 from . import curves as curves
 from ._adapters.torch_adapter import ADAPTER as _XP
-from ._operators import balance_body as _balance
-from ._operators import hard_body as _hard
-from ._operators import losses_body as _losses
-from ._operators import sampling_body as _sampling
-from ._operators import selection_body as _selection
-from ._operators import simplex_body as _simplex
-from ._operators import sorting_body as _sorting
-from ._operators import subset_body as _subset
-from ._torch_modules import (
-    Entmax,
-    GradTopK,
-    SoftTopK,
-    Sparsemax,
-    Threshold,
-    TopKST,
-)
 from ._torch_modules import one_of as _one_of
 from ._torch_modules import without_script as _without_script
-from .curves import Curve
 """,
     "jax": """
 from jax import Array
@@ -92,26 +77,27 @@ from jax.typing import ArrayLike
 
 from . import curves as curves
 from ._adapters.jax_adapter import ADAPTER as _XP
-from ._operators import balance_body as _balance
-from ._operators import hard_body as _hard
-from ._operators import losses_body as _losses
-from ._operators import sampling_body as _sampling
-from ._operators import selection_body as _selection
-from ._operators import simplex_body as _simplex
-from ._operators import sorting_body as _sorting
-from ._operators import subset_body as _subset
-from .curves import Curve
+""",
+    "losses": """
+from numpy.typing import ArrayLike
+
+from ._adapters.numpy_adapter import differentiable as _differentiable
+from ._linearize import Differentiable, operator
+from ._rows.numpy_rows import Axis
 """,
 }
-ARRAYS = {"torch": "Tensor", "jax": "Array"}
-GIVEN = {"torch": "Tensor", "jax": "ArrayLike"}
+ARRAYS = {"torch": "Tensor", "jax": "Array", "losses": "Differentiable[Any]"}
+GIVEN = {"torch": "Tensor", "jax": "ArrayLike", "losses": "ArrayLike"}
 SOURCES = {"torch": "Generator | int | None", "jax": "Array | int"}
 """What is returned, and what is taken: JAX takes NumPy's arrays too; and what random
 numbers come from."""
 
+LEFT_OUT = ("Raises", "Examples")
+SCALED = ("potential",)
+"""Losses whose scores are scaled, as `Call` says: the others have no large sums."""
+
 CLASSES = {
     "torch": ["Entmax", "GradTopK", "SoftTopK", "Sparsemax", "Threshold", "TopKST"],
-    "jax": [],
 }
 TYPES = {
     "k": "Numbers",
@@ -126,23 +112,40 @@ TYPES = {
     "places": "int | None",
     "rounds": "int",
 }
+NUMPY_TYPES = {"k": "ArrayLike", "temperature": "float", "alpha": "float"}
 TAILS = {
     "torch": ["\n\n_without_script(globals()[name] for name in __all__)\n"],
-    "jax": [],
 }
 PLAIN = ("bool", "int", "str", "int | None")
 """Types that an argument has in a body and in every library."""
 
 
-def operators() -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """The part, the name and the body of every operator, by name."""
+def operators(library: str) -> Iterator[tuple[str, str, Callable[..., Any]]]:
+    """The part, the name and the body of every operator of a module, by name."""
     sys.path.insert(0, str(ROOT))
     found = []
-    for part in PARTS:
+    for part in ("losses",) if library == "losses" else PARTS:
         module = importlib.import_module(f"softtopk._operators.{part}_body")
         found += [(name, part, getattr(module, name)) for name in module.__all__]
     for name, part, body in sorted(found, key=lambda item: item[0]):
         yield part, name, body
+
+
+def docstring(library: str, part: str, body: Callable[..., Any]) -> str:
+    """The docstring of a body in the words of one library."""
+    text = inspect.getdoc(body) or ""
+    if library == "losses":
+        text = re.sub(r"\ncheck\n {4}.*|, check$", "", text, flags=re.MULTILINE)
+        text = re.sub(r"(?<= : )array\b", "array_like", text)
+        return text.replace("-------\narray\n", "-------\narray or scalar\n")
+    if part == "losses":
+        parts = re.split(r"\n\n(?=[A-Z].*\n---)", text)
+        text = "\n\n".join(p for p in parts if not p.startswith(LEFT_OUT))
+    for axis, word in WORDS.items() if library == "torch" else ():
+        if axis in inspect.signature(body).parameters:
+            for mark in ("{} :", "{}, where", "`{}`"):
+                text = text.replace(mark.format(axis), mark.format(word))
+    return text
 
 
 def function(library: str, part: str, name: str, body: Callable[..., Any]) -> str:
@@ -150,9 +153,11 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
     array, words = ARRAYS[library], WORDS if library == "torch" else {}
     taken = GIVEN[library]
     types = {"where": f"{taken} | None", "cost": f"{taken} | None"} | TYPES
-    types["rng"] = SOURCES[library]
+    types |= NUMPY_TYPES if library == "losses" else {"rng": SOURCES[library]}
     given, passed, alias, star = [], [], "", False
     for p in list(inspect.signature(body).parameters.values())[1:]:
+        if library == "losses" and p.name == "check":
+            continue
         word = words.get(p.name, p.name)
         if p.kind is p.KEYWORD_ONLY and not star:
             given, star = [*given, "*"], True
@@ -166,45 +171,61 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
             alias = f"**{p.name}: {kind}"
             value = f'_one_of("{word}", {word}, {p.default!r}, "{p.name}", {p.name})'
         passed.append(f"{p.name}={value}" if star else value)
-    text = inspect.getdoc(body) or ""
-    for axis, word in words.items():
-        if axis in inspect.signature(body).parameters:
-            for mark in ("{} :", "{}, where", "`{}`"):
-                text = text.replace(mark.format(axis), mark.format(word))
-    prefix = "r" if "\\" in text else ""
-    text = textwrap.indent(f'{prefix}"""{text}\n"""', "    ", str.strip)
-    if "\n" not in inspect.getdoc(body) or "":
-        text = text.replace("\n    " + '"""', '"""')
-    listed = ", ".join([*given, *([alias] if alias else [])])
-    call = f"_{part}.{name}(_XP, {', '.join(passed)})"
-    return (
-        f"def {name}({listed}) -> {array}:\n{text}\n"
-        f"    found: {array} = {call}\n    return found\n"
-    )
+    text = docstring(library, part, body)
+    prefix, end = "r" if "\\" in text else "", "\n" if "\n" in text else ""
+    text = textwrap.indent(f'{prefix}"""{text}{end}"""', "    ", str.strip)
+    head = f"def {name}({', '.join([*given, *([alias] if alias else [])])}) -> {array}:"
+    body_name, listed = f"_{part}.{name}", ", ".join(passed)
+    if library == "losses":
+        scaled = ", scaled=True" if name in SCALED else ""
+        call = f"_differentiable({body_name}, {listed}{scaled})"
+        return f"@operator\n{head}\n{text}\n    return {call}\n"
+    call = f"{body_name}(_XP, {listed})"
+    return f"{head}\n{text}\n    found: {array} = {call}\n    return found\n"
 
 
 def module(library: str) -> str:
     """The source of one library's module, formatted."""
-    parts = list(operators())
-    numbers = f"float | Sequence[float] | NDArray[np.floating] | {GIVEN[library]}"
-    names = [*(name for _, name, _ in parts), *CLASSES[library]]
+    parts = list(operators(library))
+    classes = CLASSES.get(library, [])
+    names = [*(name for _, name, _ in parts), *classes]
     listing = "".join(f'    "{name}",\n' for name in sorted(names))
+    bodies = sorted({part for part, _, _ in parts})
+    imports = [f"from ._operators import {part}_body as _{part}" for part in bodies]
+    if classes:
+        imports.append(f"from ._torch_modules import {', '.join(classes)}")
+    own = library == "losses"
+    numbers = f"float | Sequence[float] | NDArray[np.floating] | {GIVEN[library]}"
+    aliases = [
+        f"Numbers: TypeAlias = {numbers}",
+        '"""A number, or one a row."""\n',
+        "Axis: TypeAlias = int | tuple[int, ...] | None\n\n",
+    ]
+    needed = [
+        "from collections.abc import Sequence",
+        "from typing import TypeAlias",
+        "import numpy as np",
+        "from numpy.typing import NDArray",
+    ]
+    if own:
+        shared = sys.modules["softtopk._operators.losses_body"]
+        head = f'r"""{inspect.getdoc(shared)}\n"""'
+        aliases, needed = [], ["from typing import Any"]
+    else:
+        head = HEADS[library].strip()
     source = "\n".join(
         [
             "# Written by tools/frameworks_modules.py from softtopk/_operators.",
-            HEADS[library].strip(),
+            head,
             "\nfrom __future__ import annotations\n",
-            "from collections.abc import Sequence",
-            "from typing import TypeAlias\n",
-            "import numpy as np",
-            "from numpy.typing import NDArray",
+            *needed,
+            *imports,
             IMPORTS[library].strip(),
+            "from .curves import Curve",
             f"\n__all__ = [\n{listing}]\n",
-            f"Numbers: TypeAlias = {numbers}",
-            '"""A number, or one a row."""\n',
-            "Axis: TypeAlias = int | tuple[int, ...] | None\n\n",
+            *aliases,
             "\n\n".join(function(library, *part) for part in parts),
-            *TAILS[library],
+            *TAILS.get(library, []),
         ]
     )
     for command in (["check", "--select", "I", "--fix-only", "-q"], ["format", "-q"]):
@@ -217,5 +238,6 @@ def module(library: str) -> str:
 
 
 if __name__ == "__main__":
-    for library in ARRAYS:
-        (ROOT / "softtopk" / f"{library}.py").write_text(module(library))
+    sources = {library: module(library) for library in ARRAYS}
+    for library, source in sources.items():  # all, before one that is imported changes
+        (ROOT / "softtopk" / f"{library}.py").write_text(source)

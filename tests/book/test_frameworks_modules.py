@@ -1,4 +1,4 @@
-"""The modules that a tool writes for PyTorch and JAX are those that it would write."""
+"""The modules that a tool writes, from operators' bodies, are those it would write."""
 
 import ast
 import re
@@ -31,20 +31,30 @@ def test_every_function_has_types_and_says_what_its_parameters_are(library):
         for node in ast.parse(source(library)).body
         if isinstance(node, ast.FunctionDef)
     ]
-    assert {f.name for f in functions} == {name for _, name, _ in tool.operators()}
+    assert {f.name for f in functions} == {n for _, n, _ in tool.operators(library)}
     for f in functions:
         text = ast.get_docstring(f)
         given = [*f.args.args, *f.args.kwonlyargs]
         for argument in [*given, f]:
             kind = argument.returns if argument is f else argument.annotation
             assert kind is not None
-            assert "Any" not in ast.unparse(kind)
+            assert argument is f or "Any" not in ast.unparse(kind)
         for argument in given:
             assert argument.arg in text.split("Returns")[0], (f.name, argument.arg)
         if f.args.kwarg:  # the other word for an axis
             word = f.args.kwarg.arg
             assert f"{word} :" not in text
             assert f"`{word}`" not in text
+
+
+def test_only_numpy_has_the_examples_and_no_check():
+    texts = {library: source(library) for library in tool.ARRAYS}
+    losses = len(list(tool.operators("losses")))
+    assert texts["losses"].count("Examples\n") == losses
+    assert "check" not in texts["losses"]
+    for library in ("torch", "jax"):
+        assert "softtopk.losses" not in texts[library]
+        assert texts[library].count("    check: bool | None = None") > losses
 
 
 def test_a_shared_description_is_short() -> None:
