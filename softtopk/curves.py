@@ -25,6 +25,23 @@ Derived in *selection/threshold* (every curve), *selection/exponential*,
 *selection/sigmoid*, *selection/laplace* and *selection/derivatives*.
 """
 
+# A curve is defined here, and that is enough for every operator on every library.  The
+# formulas of those with a name stand in these files besides, and nowhere else:
+#
+# file                          curves           why
+# ----------------------------  ---------------  ---------------------------------------
+# _search/numpy_sums.py         all              a selection on NumPy with the functions
+#                                                below takes 3 to 25 times as long
+# _search/curve_sums.py         all but entmax   the other libraries; for a long row the
+#                                                functions below take up to 3 times as
+#                                                long, and a compiler stores more arrays
+# _search/numpy_entmax.py       entmax           k = 1 looks at the few scores that can
+#                                                have a share, and loses no digits
+# _search/all_thresholds.py     exp, laplace     all thresholds of a row in O(n)
+# _kernels/triton_curves.py     all              a kernel calls no Python
+# tests/package/oracle.py       all              the tests' own definitions, 50 digits
+# book/_static/explore          some             the same in a browser, without Python
+
 from __future__ import annotations
 
 import math

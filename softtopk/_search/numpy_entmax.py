@@ -396,18 +396,14 @@ def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
     return e
 
 
-def log_shares(
-    x: Array, tau: float, weight: Array | None = None
-) -> tuple[Array, Array]:
-    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's weighted sum.
+def log_shares(x: Array, tau: float) -> tuple[Array, Array]:
+    """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's sum.
 
     Parameters
     ----------
     x : (R, n) array
         Every row has a finite entry.
     tau : float
-    weight : (R, n) array, optional
-        Sums to at least 1 in every row.
 
     Returns
     -------
@@ -418,12 +414,9 @@ def log_shares(
     """
     d = below_top(x, tau)
     e = np.exp(d)
-    if weight is not None:
-        e *= weight
-    # log S = log1p(S - 1).  The 1 is subtracted from one term, that of the largest
-    # score, before the terms are added.  Without weights this term is e^0 = 1, and what
-    # remains of it is exactly 0.  If the sum S were rounded first, small terms would
-    # lose their digits in it.
+    # log S = log1p(S - 1).  The 1 is subtracted from one term, e^0 = 1 of the largest
+    # score, before the terms are added.  If the sum S were rounded first, small terms
+    # would lose their digits in it.
     place = x.argmax(axis=-1)[:, None]
     largest = np.take_along_axis(e, place, axis=-1)
     np.put_along_axis(e, place, largest - 1, axis=-1)
