@@ -9,7 +9,9 @@ these members the operators use of an array only arithmetic, comparison, ``~ & |
 indexing by ``...``, ``None`` and slices, ``ndim``, ``shape``, ``dtype``,
 ``dtype.itemsize``, ``reshape``, ``swapaxes``, ``sum``, ``all`` and ``any``.
 
-The toy adapter in `tests/frameworks/test_contract.py` has these members only.
+An adapter derives from `_adapters.base_adapter.Base`, which has a default for every
+member that most libraries need not offer, and no operator asks whether a member is
+there.  The adapters in `tests/frameworks/test_contract.py` have these members only.
 
 `softtopk._rows.namespace` finds the adapter of an array for the curves and the search,
 which take no adapter as an argument: `register` it there.
@@ -23,17 +25,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapter
     from .curves import Curve, Entmax
 
-OPTIONAL = (
-    *("after", "constant", "either", "exported", "folded", "folded_carry", "how"),
-    *("loss_type", "number", "over_entries", "over_points", "partition", "parts"),
-    *("priced", "recur", "rows", "simplex", "stored", "subset", "traced", "unfolded"),
-    *("horner", "is_divided", "quotient", "weights", "wide", "words"),
-)
-"""Members that an adapter may leave out.
-
-`simplex` is called only if `is_quick`, and `number` only then or if `how` says
-`numbers`.
-"""
+ONLY_IF = {
+    "own_rows": ("rows", "priced", "partition"),
+    "in_memory": ("folded", "folded_carry", "unfolded"),
+    "is_quick": ("simplex",),
+}
+"""Members that are called only where another one is, or returns, True."""
 
 
 class Adapter(Protocol):
@@ -41,6 +38,12 @@ class Adapter(Protocol):
 
     words: Any
     """The library's own names of arguments, where they differ from NumPy's."""
+    own_rows: Any
+    """Whether the adapter makes the rows of a call itself, with all values checked."""
+    in_memory: Any
+    """Whether values may be read at any time, and reading them costs nothing."""
+    has_derivatives: Any
+    """Whether the library differentiates; where not, `attach` keeps the slopes."""
 
     # Functions of every entry, differentiable where NumPy's are smooth.
     arccos: Any
@@ -219,15 +222,14 @@ class Adapter(Protocol):
         Equal entries come in any order.
         """
 
-    def parts(self, f: Callable[..., Any], arrays: tuple[Any, ...]) -> Any:
+    def parts(self, f: Callable[..., Any], *arrays: Any) -> Any:
         """f of the arrays, which works entry by entry, in parts that fit the cache."""
 
     def recur(self, decays: Any, values: Any, back: bool) -> Any:
         """The sums of `all_thresholds.Sums` within its blocks.
 
-        An adapter without it gets the decays over 1, 2, 4, ... points, and sums of two,
-        four and so on are formed.  An adapter with it has arrays whose values may be
-        read at any time.
+        By default from the decays over 1, 2, 4, ... points, by forming sums of two,
+        four and so on.  One that is `in_memory` may get `folded` decays.
         """
 
     def folded(self, x: Any) -> Any:
@@ -356,19 +358,19 @@ class Adapter(Protocol):
         """Whether devices hold parts of x, and `highest` and `put` do not take it."""
 
     def quotient(self, k: int, x: Any, own: Any, tau: Any) -> Any:
-        """`log`, `some` and the slopes of `polynomials`, or None for such rows."""
+        """`log`, `some` and the slopes of `polynomials`; None: `program` finds them."""
 
     def weights(self, k: int, away: Any, tau: Any) -> Any:
-        """In place of `polynomials.weights`; it may overwrite `away`."""
+        """`polynomials.weights`; it may overwrite `away`."""
 
     def horner(self, terms: list[Any], weight: Any) -> Any:
-        """In place of `polynomials.horner`."""
+        """`polynomials.horner`."""
 
     def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
         """The sums over l of the arrays ``(..., n)`` of term(*entries, *numbers).
 
         The numbers are ``(..., M)``, and `term` gets those of a point as ``(..., 1)``.
-        Without it arrays ``(..., M, n)`` are summed.
+        By default arrays ``(..., M, n)`` are summed.
         """
 
     def over_entries(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
@@ -385,7 +387,7 @@ class Adapter(Protocol):
         """The fields of `subset_law.Found`, whose p has the derivative of
         `subset_rule.product`.
 
-        Without it p is differentiated operation by operation.
+        By default p is differentiated operation by operation.
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:

@@ -23,6 +23,7 @@ from .._search import (
     subset_law,
 )
 from . import jax_bad_rows
+from .base_adapter import Base
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
@@ -58,7 +59,7 @@ def _log1p(x: Any) -> Any:
 _log1p.defjvps(lambda dx, _, x: dx / (1 + x))
 
 
-class _Jax:
+class _Jax(Base):
     """What the operators ask of an array library."""
 
     abs, atan2, arccos, ceil = jnp.abs, jnp.arctan2, jnp.arccos, jnp.ceil
@@ -208,10 +209,6 @@ class _Jax:
         return None if info.max <= 2 / jnp.finfo(dtype).eps else (x, info.min)
 
     @staticmethod
-    def replicate(value: Any, like: Any, name: str = "") -> Any:
-        return value
-
-    @staticmethod
     def integers(values: Any, like: Any) -> Any:
         return jnp.asarray(values).astype(jnp.result_type(int))
 
@@ -315,11 +312,6 @@ class _Jax:
         return check
 
     @staticmethod
-    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether `select` takes Python numbers as k and tau: on JAX it never does."""
-        return False
-
-    @staticmethod
     def loop(going: Any, step: Any, state: Any) -> Any:
         like = functools.partial(jax.tree.map, jnp.asarray)
         return jax.lax.while_loop(
@@ -366,7 +358,7 @@ class _Jax:
         """
 
         if not _LOOPS:
-            return tuple(v.sum(-2) for v in _spread(term, entries, numbers))
+            return Base.over_points(term, entries, numbers)
 
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def step(total: Any, column: Any) -> Any:
@@ -381,7 +373,7 @@ class _Jax:
     @staticmethod
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
         if not _LOOPS:
-            return tuple(v.sum(-1) for v in _spread(term, entries, numbers))
+            return Base.over_entries(term, entries, numbers)
 
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def sums(column: Any) -> Any:
@@ -448,12 +440,6 @@ def _arrange_rule(
     moved = getattr(_order(curve, *primals), f"moved_{what}")
     # The value of `moved` is not used, and a compiler leaves it out.
     return _arrange(what, curve, *primals), jax.jvp(moved, primals, tangents)[1]
-
-
-def _spread(term: Any, entries: Any, numbers: Any) -> Any:
-    """Terms of all points and entries at once, ``(..., M, n)``."""
-    entries = [v[..., None, :] for v in entries]
-    return term(*entries, *(v[..., None] for v in numbers))
 
 
 def _columns(numbers: Any) -> Any:

@@ -11,15 +11,18 @@ from .._contract import Adapter
 from .._rows import numpy_rows as core
 from .._rows.namespace import clip
 from .._search.numpy_polynomials import horner, weights
+from .base_adapter import Base
 
 
-class NumPy:
+class NumPy(Base):
     """The members of the contract that the operators call on NumPy.
 
     It lacks those for the search over sums, the maps to the simplex and GradTopK, which
     have quicker implementations for NumPy.
     """
 
+    own_rows = in_memory = True
+    has_derivatives = False
     exp, floor, isfinite, log1p = np.exp, np.floor, np.isfinite, np.log1p
     expm1, log, sqrt, maximum = np.expm1, np.log, np.sqrt, np.maximum
     minimum, bool_, finfo = np.minimum, np.dtype(bool), np.finfo
@@ -122,7 +125,7 @@ class NumPy:
         return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
 
     @staticmethod
-    def parts(f: Any, arrays: Any) -> Any:
+    def parts(f: Any, *arrays: Any) -> Any:
         shape = np.broadcast_shapes(*(v.shape for v in arrays))
         if math.prod(shape) <= _PART or (len(shape) == 2 and shape[0] > 1):
             return f(*arrays)

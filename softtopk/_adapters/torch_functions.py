@@ -9,6 +9,7 @@ import torch
 
 from .._rows.namespace import hypot, leaf
 from . import torch_internals as internals
+from .base_adapter import Base
 
 _PASSES = 4
 """Passes between two tests for the end; on an accelerator each test synchronises."""
@@ -94,7 +95,7 @@ class _Linalg:
         return torch.linalg.solve_ex(A, b)[0]
 
 
-class Arrays:
+class Arrays(Base):
     """The functions of arrays that the contract asks for."""
 
     words: ClassVar = {"axis": "dim", "axes": "dims"}

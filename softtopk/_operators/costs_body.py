@@ -39,7 +39,7 @@ def checked(
     The cost of an entry that takes no part is 1.  The budget is the sum of `whole` and
     `part`, which are both floats.
     """
-    if hasattr(xp, "priced"):
+    if xp.own_rows:
         given = temperature, axis, where
         found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
         return found
@@ -71,7 +71,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     share 1, the rounding error would be visible in what is left, so both parts are
     kept.
     """
-    k = xp.traced(k, x) if hasattr(xp, "traced") else k
+    k = xp.traced(k, x)
     if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
         if type(k) is int and abs(k) > 2**1000:  # float() would overflow
             k = math.inf if k > 0 else -math.inf

@@ -51,7 +51,7 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
 def shares(xp: Adapter, y: Any, b: Any) -> Any:
     """The shares of y, whose largest entry in each row is 0."""
     b = xp.broadcast_to(b, tuple(y.shape[:-1]))
-    run = getattr(xp, "constant", xp.program)
+    run = xp.constant
     s = xp.detach(run(_search, xp.detach(y), xp.detach(b)))
     for _ in range(2):
         p, slope = _value(xp, y, s, b)

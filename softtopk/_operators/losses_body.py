@@ -316,7 +316,7 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    if xp.is_array(alpha) and not hasattr(xp, "rows"):  # on NumPy it is a number
+    if xp.is_array(alpha) and xp.has_derivatives:  # else it is a number
         rows = finite_rows(xp, x, 1.0, axis, where, check)
         b, rows = orders(xp, alpha, rows, check)
         goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
@@ -824,7 +824,7 @@ def _loss(
     xp: Adapter, rows: Rows, value: Any, by: dict[str, Any], end: _End = _EVERY
 ) -> Any:
     """The losses with the given slopes attached, reduced as `end` says; never -0."""
-    if hasattr(xp, "loss_type"):
+    if not xp.own_rows:
         rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
@@ -938,8 +938,7 @@ def _target(
     else:
         check_unmasked(target, "target")
     looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
-    if hasattr(xp, "replicate"):  # not on NumPy, which has one device
-        target = xp.replicate(target, rows.x, "target")
+    target = xp.replicate(target, rows.x, "target")
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)

@@ -152,11 +152,11 @@ def _selected(
         rows, c = costs_body.checked(xp, x, k, *given, check, empty)
         call = costs_search.Call(curve, per)
         return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
-    if hasattr(xp, "rows"):
+    if xp.own_rows:
         rows = checked(xp, x, k, temperature, axis, where, check, empty=empty)
     else:
         x = scores(xp, x, "x")
-        how = xp.how(x, curve, check) if hasattr(xp, "how") else {}
+        how = xp.how(x, curve, check)
         rows = as_rows(
             xp, x, k, temperature, axis, where, **how, empty=empty, check=check
         )
@@ -177,5 +177,5 @@ def of_checked(
     passed on: with False, `select` would run the library's own search, which takes
     several times as long for a short row.
     """
-    quick = hasattr(xp, "is_quick") and xp.is_quick(at[0], curve, check)
+    quick = xp.is_quick(at[0], curve, check)
     return xp.select(curve, *at, check if quick else False, shares)

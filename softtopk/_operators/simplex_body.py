@@ -295,8 +295,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
     quick = xp.is_quick(x, entmax, check)
-    how = {} if quick or not hasattr(xp, "how") else xp.how(x, curve, check)
-    how = {"numbers": True} if quick else how
+    how = {"numbers": True} if quick else xp.how(x, curve, check)
     if quick or "raw" in how:
         how |= {"empty": empty, "check": check}
     if quick:
@@ -320,7 +319,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
 
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
     """(x - max) / tau, with a finite derivative by tau also for rows with -inf."""
-    if hasattr(xp, "rows"):  # NumPy needs no derivative, and its rows hold no NaN
+    if not xp.has_derivatives:  # and rows that have been checked, without NaN
         return below_top(x, float(tau))
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = xp.isfinite(x)

@@ -86,7 +86,7 @@ def soft_sort(
     for all others.
     """
     curve, given = resolve(curve), (temperature, axis, where, check)
-    if is_exponential(curve) and not _is_exported(xp):
+    if is_exponential(curve) and not xp.exported():
         return _arranged(xp, "sort", x, curve, *given)
     rows, count, p = nested(xp, x, None, curve, *given)
     half = rows.x / 2  # the difference of two halves does not overflow
@@ -134,7 +134,7 @@ def soft_rank(
     for all others.
     """
     curve, given = resolve(curve), (temperature, axis, where, check)
-    if is_exponential(curve) and not _is_exported(xp):
+    if is_exponential(curve) and not xp.exported():
         return _arranged(xp, "ranks", x, curve, *given)
     rows, _, p = nested(xp, x, None, curve, *given)
     # p[j - 1] is the part of an entry that is among the first j places, so 1 minus it
@@ -142,11 +142,6 @@ def soft_rank(
     # parts over j.
     ranks = 1 + xp.sum(1 - p, axis=-2)
     return rows.expand(xp, ranks * xp.astype(rows.x > -math.inf, ranks.dtype))
-
-
-def _is_exported(xp: Adapter) -> bool:
-    """Whether a program is exported, to where operations of `sorting_rule` may lack."""
-    return hasattr(xp, "exported") and xp.exported()
 
 
 def _arranged(xp: Adapter, what: str, x: Any, curve: Curve, *given: Any) -> Any:

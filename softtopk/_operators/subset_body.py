@@ -106,7 +106,7 @@ def pair_marginals(
 
 def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     """`log_partition` of rows, its derivative by the scores, and that by tau."""
-    if hasattr(xp, "partition"):
+    if xp.own_rows:
         value, p = xp.partition(rows)
         return value, p, lambda: None
     law = drawn(xp, rows)
@@ -124,8 +124,4 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
 
 def drawn(xp: Adapter, rows: Rows) -> subset_law.Found:
     """The law of the random subsets of the rows."""
-    at = rows.x, rows.whole, rows.part, rows.tau
-    if hasattr(xp, "subset"):
-        return subset_law.Found(*xp.subset(*at))
-    found: subset_law.Found = xp.program(subset_law.found, *at)
-    return found
+    return subset_law.Found(*xp.subset(rows.x, rows.whole, rows.part, rows.tau))

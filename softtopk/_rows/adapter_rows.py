@@ -284,8 +284,8 @@ def scores(xp: Adapter, x: Any, name: str) -> Any:
 
 def word_for(xp: Adapter, name: str) -> str:
     """The library's own name of an argument, for error messages."""
-    words: dict[str, str] = getattr(xp, "words", {})
-    return words.get(name, name)
+    word: str = xp.words.get(name, name)
+    return word
 
 
 def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
@@ -295,7 +295,7 @@ def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     budget out of range becomes -1 plus a remainder with the same sum, which may be
     infinite or NaN.
     """
-    k = _traced(xp, k, x)
+    k = xp.traced(k, x)
     if type(k) in (int, float):  # without NumPy, so that a compiler can trace it
         if type(k) is int and abs(k) > 2**1000:  # float() would overflow
             k = math.inf if k > 0 else -math.inf
@@ -321,13 +321,8 @@ def real_array(xp: Adapter, values: Any, x: Any, name: str) -> Any:
     return xp.replicate(values, x, name)
 
 
-def _traced(xp: Adapter, values: Any, x: Any) -> Any:
-    """The values, as an array of the library if a compiler traces the call."""
-    return xp.traced(values, x) if hasattr(xp, "traced") else values
-
-
 def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
-    temperature = _traced(xp, temperature, x)
+    temperature = xp.traced(temperature, x)
     if xp.is_array(temperature):
         return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
@@ -478,7 +473,7 @@ def checked(
     The budget may have to be `whole`, and each row may need a `finite` entry, unless
     `empty` rows are to be zeros.  With `order`, `Rows.key` may hold integers.
     """
-    if hasattr(xp, "rows"):
+    if xp.own_rows:
         how = {"axis": axis, "where": where, "name": name, "empty": empty}
         how |= {"integer_k": whole, "order": order}
         return xp.rows(x, k, temperature, finite, **how)

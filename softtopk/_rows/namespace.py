@@ -94,7 +94,7 @@ def after(value: Any, total: Any) -> Any:
     Otherwise XLA computes the sums in one pass and stores the terms of all of them.
     """
     library = namespace(value)
-    return library.after(value, total) if hasattr(library, "after") else value
+    return value if library is np else library.after(value, total)
 
 
 def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any:
@@ -104,15 +104,13 @@ def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any
     entries, which looks for -inf first, saves time. The others always call masked(x).
     """
     library = namespace(x)
-    if hasattr(library, "either"):
-        return library.either(x, plain, masked)
-    return masked(x)
+    return masked(x) if library is np else library.either(x, plain, masked)
 
 
 def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:
     """The state after as many steps as `going` asks for."""
     library = namespace(leaf(state))
-    if hasattr(library, "loop"):
+    if library is not np:
         return library.loop(going, step, state)
     while going(*state):
         state = step(*state)

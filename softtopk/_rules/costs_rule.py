@@ -178,4 +178,4 @@ def pull(
 
 def _fixed(xp: Any, value: Any) -> Any:
     """The value as a constant, in a library that has derivatives."""
-    return xp.detach(value) if hasattr(xp, "detach") else value
+    return value if xp is np else xp.detach(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._search.all_thresholds import FAR, Both, Thresholds, entrywise, once
+from .._search.all_thresholds import FAR, Both, Thresholds, once
 
 _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
@@ -40,7 +40,7 @@ class Order(Thresholds):
             return xp.where(away < FAR, xp.clip(away, 0, None), FAR)
 
         ends = at[..., :-1], at[..., 1:], offset[..., :-1], offset[..., 1:]
-        return entrywise(xp, step, *ends)
+        return xp.parts(step, *ends)
 
     def back(self, sorted_values: Any) -> Any:
         """Values in the order of the scores as they were given."""
@@ -67,7 +67,7 @@ class Order(Thresholds):
             return step * before, -step * after
 
         given = over.decay, rise, before[..., :-1], after[..., 1:]
-        first, second = entrywise(xp, steps, *given)
+        first, second = xp.parts(steps, *given)
         none = xp.zeros_like(before[..., :1])
         return over(
             xp.concat([none, first], axis=-1), xp.concat([second, none], axis=-1)
@@ -139,7 +139,7 @@ class Order(Thresholds):
             return upper * above + lower * below
 
         given = *self.around(self.H, self.L), *self.around(*sums), across
-        return entrywise(xp, mean, *given, self.left, self.upper, self.lower)
+        return xp.parts(mean, *given, self.left, self.upper, self.lower)
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
@@ -153,7 +153,7 @@ class Order(Thresholds):
             out = out + e * xp.take(V, below)
             return xp.minimum(xp.clip(out, 1, None), count)
 
-        out = entrywise(xp, rank, self.place, self.E, self.e)
+        out = xp.parts(rank, self.place, self.E, self.e)
         out = xp.running_max(self.shared(out))  # the same for equal scores
         return self.back(self.only(self.taken, out))
 
@@ -183,7 +183,7 @@ class Order(Thresholds):
                 out = out + slope * (away * xp.take(count, k) + xp.take(sums, k))
             return out
 
-        out = entrywise(xp, total, t, self.place, self.E, self.e)
+        out = xp.parts(total, t, self.place, self.E, self.e)
         return self.back(self.only(self.taken, out))
 
     @once

@@ -16,9 +16,6 @@ from .._search.subset_law import (
     Circle,
     Tilt,
     drift_of,
-    over_entries,
-    over_points,
-    stored,
 )
 
 
@@ -57,7 +54,7 @@ def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     """The Jacobian of p by x / tau times g; NaN in a row out of range."""
-    v, u = tilt.v, stored(xp, tilt.skew)
+    v, u = tilt.v, xp.stored(tilt.skew)
     total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
     g = xp.where(tilt.on, g, 0)
     g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
@@ -67,7 +64,7 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
         weight = vg / (far * u * u + half)
         return weight * u, weight
 
-    h, i = over_entries(xp, h_and_i, [u, v * g], (far, half))
+    h, i = xp.over_entries(h_and_i, [u, v * g], (far, half))
     h, i = 0.5 * chord * h, sine * i
     h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
     h, i = real * h - imaginary * i, real * i + imaginary * h
@@ -80,8 +77,8 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
         return (h * u - i) / d, (a - (b + c * u) / d) / d
 
     of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
-    at = [stored(xp, w) for w in (0.5 * chord * h, sine * i, *of_squares)]
-    image, square = over_points(xp, terms, [u], (*at, far, half))
+    at = [xp.stored(w) for w in (0.5 * chord * h, sine * i, *of_squares)]
+    image, square = xp.over_points(terms, [u], (*at, far, half))
     out = v * (image - v * g * square)
     drift = drift_of(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)

@@ -60,11 +60,6 @@ def once(f: Callable[[Any], Any]) -> Any:
     return property(get, doc=f.__doc__)
 
 
-def entrywise(xp: Adapter, f: Callable[..., Any], *arrays: Any) -> Any:
-    """f of arrays, entry by entry: on NumPy in parts that stay in the cache."""
-    return xp.parts(f, arrays) if hasattr(xp, "parts") else f(*arrays)
-
-
 class Sums(NamedTuple):
     """Decays along a line of n points, for the sums over the points up to each point.
 
@@ -116,7 +111,7 @@ def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
         return xp.exp(-xp.where(away < FAR, away, FAR))  # infinities and NaN are FAR
 
     pairs = zip(here, there, strict=True)
-    return entrywise(xp, decay, *(p for pair in pairs for p in pair))
+    return xp.parts(decay, *(p for pair in pairs for p in pair))
 
 
 def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, Sums]:
@@ -131,7 +126,7 @@ def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, S
     # The decay to each point from the one before; to the first of a block in `entry`.
     into = _blocks(xp, xp.concat([xp.zeros_like(decay[..., :1]), decay], axis=-1))
     inner, entry = into[..., 1:], into[..., 1:, :1]
-    folded = hasattr(xp, "folded") and decay.size > _MANY
+    folded = xp.in_memory and decay.size > _MANY
     if folded:
         steps = xp.folded(inner)
     else:
@@ -158,19 +153,7 @@ def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, S
 def _summed(xp: Adapter, sums: Sums, v: Any) -> Any:
     """For each point the sum of v over it and the points before, times the decays."""
     cut, back = sums.carry is not None, sums.back
-    y = _blocks(xp, v) if cut else v
-    if hasattr(xp, "recur"):
-        y = xp.recur(sums.steps, y, back)
-    else:
-        s = 1
-        for decay in sums.steps:
-            head, tail = y[..., :s], y[..., s:]
-            if back:
-                head, tail = y[..., :-s] + decay * tail, y[..., -s:]
-            else:
-                tail = tail + decay * y[..., :-s]
-            y = xp.concat([head, tail], axis=-1)
-            s *= 2
+    y = xp.recur(sums.steps, _blocks(xp, v) if cut else v, back)
     if not cut:
         return y
     if isinstance(sums.steps, list):
@@ -257,7 +240,7 @@ class Thresholds:
         x = xp.take(x, self.order)
         self.taken = taken = x > -math.inf
         # Whether all scores take part, if values may be read.
-        self.full = hasattr(xp, "recur") and bool(taken[..., -1].all())
+        self.full = xp.in_memory and bool(taken[..., -1].all())
         if self.full:
             self.count = xp.integers(taken[..., -1:], x) * n
         else:
@@ -281,7 +264,7 @@ class Thresholds:
             place = xp.minimum(xp.clip(place, 0, None), self.last)
             return self.only(taken, place, n - 1)
 
-        place = self.shared(entrywise(xp, level, i, taken, H, L))
+        place = self.shared(xp.parts(level, i, taken, H, L))
         self.place = place = xp.running_max(place)
         self._between_scores(place)
         self._near(place)
@@ -301,7 +284,7 @@ class Thresholds:
         far = xp.where(ends > -math.inf, abs(ends), 0) > float(info.max) / 4
         far = far[..., :1] | far[..., 1:]
         self.x, self.scale = x, 1.0
-        if hasattr(xp, "recur") and not far.any():
+        if xp.in_memory and not far.any():
             return
         self.scale = xp.where(far, xp.astype(0 * far, x.dtype) + 0.5, 1)
         self.x, least = x * self.scale, float(info.tiny) * float(info.eps)
@@ -314,7 +297,7 @@ class Thresholds:
         j = xp.places(n - 1, x)[None] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
         self.valid = j < self.count
         none, least = xp.zeros_like(x[..., :1]), float(xp.finfo(x.dtype).tiny)
-        self.gap = entrywise(xp, self.apart, x[..., :-1], x[..., 1:])
+        self.gap = xp.parts(self.apart, x[..., :-1], x[..., 1:])
         above = xp.concat([none, self.H], axis=-1)
         below = xp.concat([self.L, none], axis=-1)
         gaps = xp.concat([none + FAR, self.gap, none + FAR], axis=-1)
@@ -351,7 +334,7 @@ class Thresholds:
             parts = Y / (W + least), X / (W + least)
             return low, high, hi, lo, *parts, left, anchor, at, offset
 
-        found_ = entrywise(xp, found, a, j, self.valid)
+        found_ = xp.parts(found, a, j, self.valid)
         self.low, self.high, self.hi, self.lo, *rest = found_
         self.upper, self.lower, self.left, self.anchor, *points = rest
         self.points = points
@@ -370,7 +353,7 @@ class Thresholds:
             slopes = self.alpha * xp.exp(-up), self.beta * xp.exp(-down)
             return up, down, *slopes
 
-        found_ = entrywise(xp, found, self.x, place, self.taken)
+        found_ = xp.parts(found, self.x, place, self.taken)
         self.up, self.down, self.E, self.e = found_
 
     def beside(self, place: Any) -> tuple[Any, Any]:

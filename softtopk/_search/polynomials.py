@@ -78,7 +78,7 @@ def applies(xp: Adapter, k: Any, x: Any) -> bool:
     """Whether `solved` takes rows x with this k."""
     if type(k) is not int or not 0 < k <= min(_MOST, x.shape[-1] - 1):
         return False
-    if hasattr(xp, "is_divided") and xp.is_divided(x):
+    if xp.is_divided(x):
         return False
     # Products of two coefficients have to stay in the range.
     return 2 * k * math.log(x.shape[-1]) < math.log(float(xp.finfo(x.dtype).max))
@@ -88,7 +88,7 @@ def quotient(
     xp: Adapter, k: int, x: Any, own: Any, tau: Any
 ) -> tuple[Any, Any, Callable[[], Any]]:
     """`log` and `some` of `Quotient`, and what calculates the slopes."""
-    found = xp.quotient(k, x, own, tau) if hasattr(xp, "quotient") else None
+    found = xp.quotient(k, x, own, tau)
     if found is not None:
         return found[0], found[1], lambda: found[2]
     at = xp.program(with_places(solved, k), x, own, tau)
@@ -118,8 +118,7 @@ def solved(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
     quiet, weight = (xp.ones_like(a),), None
     if index is not None:
         away = xp.put(x - a[..., None], index, -math.inf)
-        weigh = xp.weights if hasattr(xp, "weights") else partial(_weights, xp)
-        weight, powers = weigh(k, away, tau)
+        weight, powers = xp.weights(k, away, tau)
         quiet = _from_powers(xp, powers)
         sums = _times(xp, sums, xp.concat([v[..., None] for v in quiet], axis=-1), k)
     e = tuple([sums[..., j] for j in range(k + 1)])
@@ -156,11 +155,10 @@ def slopes(xp: Adapter, k: int, x: Any, at: Quotient) -> Any:
     # Horner's scheme for theta times the sum over s of (-theta)^s (...)
     terms = [e[k - 1 - s] * upper for s in range(k)]
     terms = [t - e[k - 2 - s] * lower for s, t in enumerate(terms[:-1])] + terms[-1:]
-    scheme = xp.horner if hasattr(xp, "horner") else _horner
-    return xp.put(scheme(terms, at.weight), at.index, share)
+    return xp.put(xp.horner(terms, at.weight), at.index, share)
 
 
-def _weights(xp: Adapter, k: int, away: Any, tau: Any) -> tuple[Any, list[Any]]:
+def weights(xp: Adapter, k: int, away: Any, tau: Any) -> tuple[Any, list[Any]]:
     """exp(away / tau), and the sums of its powers 1, ..., k."""
     power = weight = xp.exp(_in_temperatures(xp, away, tau))
     sums = [xp.sum(weight, axis=-1)]
@@ -170,7 +168,7 @@ def _weights(xp: Adapter, k: int, away: Any, tau: Any) -> tuple[Any, list[Any]]:
     return weight, sums
 
 
-def _horner(terms: list[Any], weight: Any) -> Any:
+def horner(terms: list[Any], weight: Any) -> Any:
     """w (t_0 - w (t_1 - w (t_2 - ...)))."""
     found = terms[-1][..., None]
     for term in terms[-2::-1]:

@@ -19,7 +19,6 @@ need not store an array with a number for each entry and point.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
@@ -135,22 +134,17 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     turns = xp.remainder(turns, xp.integers(points, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
     near, far = xp.cos(angle), xp.sin(angle)
-    sine, chord = stored(xp, 2 * far * near), stored(xp, 4 * far * far)
+    sine, chord = xp.stored(2 * far * near), xp.stored(4 * far * far)
     log, turn = _logarithm(xp, tilt, chord, sine)
     size = xp.where(live, xp.exp(0.5 * log), 0)
     phase = phase + turn
     real, imaginary = size * xp.cos(phase), size * xp.sin(phase)
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
-    real, imaginary = stored(xp, real), stored(xp, imaginary)
-    far, half = stored(xp, far * far), stored(xp, near * near)
+    real, imaginary = xp.stored(real), xp.stored(imaginary)
+    far, half = xp.stored(far * far), xp.stored(near * near)
     chance = xp.log(mass / points)
     return Circle(chord, sine, far, half, real, imaginary, chance)
-
-
-def stored(xp: Adapter, value: Any) -> Any:
-    """Numbers of the points, stored because Inductor would recompute them per entry."""
-    return xp.stored(value) if hasattr(xp, "stored") else value
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
@@ -184,7 +178,7 @@ def _groups(xp: Adapter, r: Any) -> list[Any]:
         none = xp.zeros_like(r[..., :1])
         r = xp.concat([r, *[none] * short], axis=-1)
     r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    r = stored(xp, xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
+    r = xp.stored(xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
     return [r[..., i, :] for i in range(_GROUP)]
 
 
@@ -192,32 +186,6 @@ def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """The marginals p of every row."""
     p = xp.clip(tilt.pi + drift_of(xp, tilt, circle), 0, 1)
     return xp.where(tilt.inner[..., None], p, tilt.special)
-
-
-def over_points(
-    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
-) -> Any:
-    """The sums over the points of terms of arrays of entries and numbers of a point."""
-    if hasattr(xp, "over_points"):
-        return xp.over_points(term, entries, numbers)
-    terms = _at_all_points(term, entries, numbers)
-    return tuple([xp.sum(v, axis=-2) for v in terms])
-
-
-def over_entries(
-    xp: Adapter, term: Callable[..., Any], entries: Any, numbers: Any
-) -> Any:
-    """The sums over the entries of the same kind of terms, for each point."""
-    if hasattr(xp, "over_entries"):
-        return xp.over_entries(term, entries, numbers)
-    terms = _at_all_points(term, entries, numbers)
-    return tuple([xp.sum(v, axis=-1) for v in terms])
-
-
-def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
-    """The terms ``(..., M, n)``."""
-    entries = [v[..., None, :] for v in entries]
-    return term(*entries, *(v[..., None] for v in numbers))
 
 
 def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
@@ -231,7 +199,7 @@ def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
     a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
     at = a, b, circle.far, circle.half
-    return tilt.v * over_points(xp, term, [tilt.skew], at)[0]
+    return tilt.v * xp.over_points(term, [tilt.skew], at)[0]
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:

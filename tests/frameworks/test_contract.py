@@ -8,7 +8,9 @@ import torch
 
 import softtopk as stk
 from softtopk._adapters import jax_adapter, torch_adapter
-from softtopk._contract import OPTIONAL, Adapter
+from softtopk._adapters.base_adapter import Base
+from softtopk._adapters.numpy_adapter import Call
+from softtopk._contract import ONLY_IF, Adapter
 from softtopk._operators import (
     balance_body,
     hard_body,
@@ -25,6 +27,8 @@ DECLARED = {
     for name in {*Adapter.__annotations__, *vars(Adapter)}
     if not name.startswith("_")
 }
+DEFAULTS = {name for name in vars(Base) if not name.startswith("_")}
+SPECIAL = {name for names in ONLY_IF.values() for name in names}
 ADAPTERS = [torch_adapter.ADAPTER, jax_adapter.ADAPTER]
 X = np.random.default_rng(0).standard_normal((4, 6))
 TARGET = np.array([0, 5, 2, 3])
@@ -33,8 +37,19 @@ TARGET = np.array([0, 5, 2, 3])
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda a: a.__name__)
 def test_an_adapter_has_the_members_of_the_contract_and_no_other(adapter):
     members = {name for name in dir(adapter) if not name.startswith("_")}
-    assert DECLARED - members <= set(OPTIONAL)
+    assert DECLARED - members <= SPECIAL
     assert members - DECLARED <= {"abs"}  # for the curves, as NumPy's
+
+
+def test_a_member_that_another_asks_for_is_there():
+    for asks, names in ONLY_IF.items():
+        for adapter in (*ADAPTERS, Call):
+            default = inspect.getattr_static(Base, asks)
+            asked = inspect.getattr_static(adapter, asks) is not default
+            assert {hasattr(adapter, name) for name in names} == {asked}, (
+                adapter,
+                asks,
+            )
 
 
 @pytest.mark.parametrize("name", sorted(DECLARED & {*vars(Adapter)}))
@@ -47,9 +62,10 @@ def toy(monkeypatch):
     """PyTorch's required members alone, and the search over sums in their words."""
     real = torch_adapter.ADAPTER
     members = {
-        name: inspect.getattr_static(real, name) for name in DECLARED - set(OPTIONAL)
+        name: inspect.getattr_static(real, name)
+        for name in DECLARED - DEFAULTS - SPECIAL
     }
-    toy = type("Toy", (), members)
+    toy = type("Toy", (Base,), members)
     libraries = [
         (kind, toy if found is real else found) for kind, found in namespace._LIBRARIES
     ]

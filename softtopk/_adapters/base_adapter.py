@@ -1,0 +1,120 @@
+"""What an adapter need not say: the members of the contract that have a default.
+
+An adapter is a subclass, which overrides them where its library has something better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from .._search import polynomials, subset_law
+from ..curves import Curve
+
+
+class Base:
+    """The defaults; `_contract.py` says what each member is."""
+
+    words: ClassVar[dict[str, str]] = {}
+    own_rows = in_memory = False
+    has_derivatives = True
+
+    @staticmethod
+    def after(value: Any, total: Any) -> Any:
+        return value
+
+    @classmethod
+    def constant(cls, f: Callable[..., Any], *args: Any) -> Any:
+        return cls.program(f, *args)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def either(x: Any, plain: Any, masked: Callable[..., Any]) -> Any:
+        return masked(x)
+
+    @staticmethod
+    def exported() -> bool:
+        return False
+
+    @staticmethod
+    def how(x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
+        return {}
+
+    @staticmethod
+    def horner(terms: list[Any], weight: Any) -> Any:
+        return polynomials.horner(terms, weight)
+
+    @staticmethod
+    def is_divided(x: Any) -> bool:
+        return False
+
+    @staticmethod
+    def is_quick(x: Any, curve: Curve, check: bool | None) -> bool:
+        return False
+
+    @staticmethod
+    def loss_type(dtype: Any, like: Any) -> Any:
+        return dtype
+
+    @staticmethod
+    def number(value: Any) -> Any:
+        return value
+
+    @staticmethod
+    def over_entries(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        return tuple([v.sum(-1) for v in _at_all_points(term, entries, numbers)])
+
+    @staticmethod
+    def over_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        return tuple([v.sum(-2) for v in _at_all_points(term, entries, numbers)])
+
+    @staticmethod
+    def parts(f: Callable[..., Any], *arrays: Any) -> Any:
+        return f(*arrays)
+
+    @staticmethod
+    def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
+        return None
+
+    @classmethod
+    def recur(cls, decays: Any, values: Any, back: bool) -> Any:
+        s = 1
+        for decay in decays:
+            if back:
+                head, tail = values[..., :-s], values[..., -s:]
+                head = head + decay * values[..., s:]
+            else:
+                head, tail = values[..., :s], values[..., s:]
+                tail = tail + decay * values[..., :-s]
+            values = cls.concat([head, tail], axis=-1)  # type: ignore[attr-defined]
+            s *= 2
+        return values
+
+    @staticmethod
+    def replicate(value: Any, like: Any, name: str = "") -> Any:
+        return value
+
+    @staticmethod
+    def stored(value: Any) -> Any:
+        return value
+
+    @classmethod
+    def subset(cls, *rows: Any) -> Any:
+        return cls.program(subset_law.found, *rows)  # type: ignore[attr-defined]
+
+    @staticmethod
+    def traced(values: Any, like: Any) -> Any:
+        return values
+
+    @classmethod
+    def weights(cls, k: int, away: Any, tau: Any) -> Any:
+        return polynomials.weights(cls, k, away, tau)  # type: ignore[arg-type]
+
+    @staticmethod
+    def wide(x: Any) -> Any:
+        return x
+
+
+def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+    """The terms ``(..., M, n)``."""
+    entries = [v[..., None, :] for v in entries]
+    return term(*entries, *(v[..., None] for v in numbers))
