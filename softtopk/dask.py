@@ -38,10 +38,10 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._rows.budget import Budget
 from ._rows.numpy_rows import (
     Array,
     Axis,
-    Budget,
     check_axis,
     check_budget,
     check_count,

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, budget, checked, scores
+from .._rows.budget import matched
 from .._rows.numpy_rows import check_count, check_per, check_ties, check_width
 from ..curves import Curve
 from . import costs_body
@@ -264,7 +265,7 @@ def hard(
         place = min(max(place, 1), n)
         pivot = xp.largest(key, place)
     else:
-        place = xp.clip(rows.whole + (rows.part > 0), 1, n)
+        place = xp.clip(rows.whole + xp.integers(rows.part > 0, x), 1, n)
         pivot = xp.ordered(key, place)
     if rows.key is None:
         pivot = xp.where(given.without(0) > 0, pivot, math.inf)[..., None]
@@ -275,10 +276,12 @@ def hard(
         above, tied = on & (key > pivot), on & (key == pivot)
     left = given.without(xp.sum(above, axis=-1))
     if share_ties:
-        share = left / xp.clip(xp.sum(tied, axis=-1), 1, None)
+        left, count = matched(left, xp.clip(xp.sum(tied, axis=-1), 1, None))
+        share = left / count
         weight = xp.where(above, 1, xp.where(tied, share[..., None], 0))
     else:
-        taken = above | (tied & (xp.cumsum(tied) <= left[..., None]))
+        count, left = matched(xp.cumsum(tied), left[..., None])
+        taken = above | (tied & (count <= left))
         weight = xp.where(taken, xp.ones_like(x), 0)
     if xp.looks(x, check):
         return weight

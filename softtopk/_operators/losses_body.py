@@ -434,7 +434,8 @@ def potential(
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
     p, a, t, free, off, u = _solved(xp, curve, rows, check)
-    tau, q = xp.detach(rows.tau), xp.detach(rows.whole + rows.part)
+    tau, part = xp.detach(rows.tau), xp.detach(rows.part)
+    q = xp.astype(rows.whole, part.dtype) + part
     large = 2.0**63
     near, x = abs(u) < large, xp.detach(rows.x)
     v = xp.where(near, u, 0)
@@ -445,7 +446,7 @@ def potential(
     # If these are all that the budget selects, their sum is the result, however far
     # away the threshold is.
     over = u >= large
-    rest = q - xp.sum(over, axis=-1)
+    rest = q - xp.astype(xp.sum(over, axis=-1), q.dtype)
     far = xp.sum(xp.where(over, x, 0), axis=-1)
     value = rest * a + tau * (rest * off + area) + far
     plain = xp.looks(rows.x, check) and bool(free.all())
@@ -715,7 +716,8 @@ def _gap_loss(
     near = xp.isfinite(u)
     v = xp.where(near, u, 0)
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
-    gap = xp.where(near, gap, xp.where(goal == (u > 0), 0, math.inf))
+    right = xp.where(u > 0, goal == 1, goal == 0)
+    gap = xp.where(near, gap, xp.where(right, xp.zeros_like(gap), math.inf))
     # With k = 0 or k = n, shares and target are the same and the loss is 0.
     total = xp.where(free, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
 

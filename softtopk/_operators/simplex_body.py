@@ -167,8 +167,8 @@ def log_softmax(
     out = u == -math.inf
     value = xp.where(out, 0, u) - total[..., None]
     # If a row has no finite entry, all of its results are NaN.
-    rest = xp.where((total == total)[..., None], -math.inf, math.nan)
-    return rows.expand(xp, xp.where(out, rest, value))
+    rest = xp.where(total == total, xp.zeros_like(total) - math.inf, math.nan)
+    return rows.expand(xp, xp.where(out, rest[..., None], value))
 
 
 def logsumexp(

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._contract import Adapter
+from .budget import Budget
 from .namespace import namespace, tally
 from .numpy_rows import (
     NO_BUDGET,
-    Budget,
     as_real,
     check_axis,
     check_budget,

@@ -164,30 +164,6 @@ class Rows(NamedTuple):
         return rows, column
 
 
-class Budget(NamedTuple):
-    """The budget k = whole + part, and the number n of finite entries.
-
-    `whole` and n are exact in rows of any length.  They are integers where floats would
-    not be exact: above 2^24, float32 has no odd numbers.
-    """
-
-    whole: Any
-    part: Any
-    n: Any
-
-    def without(self, m: Any) -> Any:
-        """k - m."""
-        return (self.whole - m) + self.part
-
-    def rest(self) -> Any:
-        """n - k."""
-        return (self.n - self.whole) - self.part
-
-    def mean(self) -> Any:
-        """k / n."""
-        return (self.whole + self.part) / self.n
-
-
 def as_real(array: ArrayLike, name: str) -> Array:
     """A real array as float32 or float64, copied only if its type must change.
 

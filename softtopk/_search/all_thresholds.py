@@ -249,7 +249,7 @@ class Thresholds:
         self._in_range(x)
         # The recurrences over the scores, and the sum of the shares at each of them.
         one = xp.astype(taken, x.dtype)
-        self.i = i = xp.places(n, x)[None] if x.ndim > 1 else xp.places(n, x)
+        self.i = i = xp.places(n, x)[None, :] if x.ndim > 1 else xp.places(n, x)
         self.over_scores = Both(xp, [self.x], self.tau)
         self.H, self.L = H, L = self.over_scores(one, one)
         falls = x[..., 1:] < x[..., :-1]
@@ -286,7 +286,7 @@ class Thresholds:
         self.x, self.scale = x, 1.0
         if xp.in_memory and not far.any():
             return
-        self.scale = xp.where(far, xp.astype(0 * far, x.dtype) + 0.5, 1)
+        self.scale = xp.where(far, xp.zeros_like(ends[..., :1]) + 0.5, 1)
         self.x, least = x * self.scale, float(info.tiny) * float(info.eps)
         tau = self.scale * self.tau
         self.tau = xp.where(tau > least, tau, least)
@@ -294,7 +294,7 @@ class Thresholds:
     def _between_scores(self, place: Any) -> None:
         xp, x, n = self.xp, self.x, self.x.shape[-1]
         self.a = a = xp.cumsum(xp.scatter(None, place, n))[..., :-1]
-        j = xp.places(n - 1, x)[None] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
+        j = xp.places(n - 1, x)[None, :] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
         self.valid = j < self.count
         none, least = xp.zeros_like(x[..., :1]), float(xp.finfo(x.dtype).tiny)
         self.gap = xp.parts(self.apart, x[..., :-1], x[..., 1:])

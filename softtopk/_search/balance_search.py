@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 from .._rows.adapter_rows import in_range
+from .._rows.budget import Budget
 from .._rows.namespace import loop, namespace
-from .._rows.numpy_rows import Budget
 from ..curves import Curve
 from . import root, special_rows
 from .row_column_fit import Additive
@@ -60,7 +60,8 @@ class _Search(NamedTuple):
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
         budget = Budget(xp.integers(whole, z), k - whole, count)
-        p, a, t = special_rows.solved(self.curve, z, budget, tau, moments(z, count))
+        row = moments(z, xp.astype(count, z.dtype))
+        p, a, t = special_rows.solved(self.curve, z, budget, tau, row)
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
     def rows(self, beta: Any, heat: Any) -> _Thresholds:
@@ -141,7 +142,8 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     goal = xp.finfo(x.dtype).eps * (32 + span)
     y, zero = xp.where(free, x, -math.inf), xp.zeros_like(tau)
     search = _Search(call.curve, call.limit, y, k, c, tau, counts, goal)
-    alpha = xp.sum(xp.where(free, x, 0), axis=-1) / xp.clip(counts[0], 1, None)
+    alpha = xp.sum(xp.where(free, x, 0), axis=-1)
+    alpha = alpha / xp.astype(xp.clip(counts[0], 1, None), x.dtype)
     start = _Thresholds(alpha, 0 * c, xp.zeros_like(x), 0 * c, zero + math.inf)
     state = start, xp.clip(span / 4, 1, None), zero, zero > 0
     at = loop(_going, search.turn, state)[0]
@@ -161,11 +163,12 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     def left(x: Any) -> tuple[Any, Any]:
         """The rest of each budget, and the number of free entries minus that rest."""
         free, full = xp.isfinite(x), x == math.inf
-        rests = k - xp.sum(full, axis=-1), c - xp.sum(full, axis=-2)
-        return rests, (
-            xp.sum(free, axis=-1) - rests[0],
-            xp.sum(free, axis=-2) - rests[1],
+        held, spare = (
+            [xp.astype(xp.sum(v, axis=axis), x.dtype) for axis in (-1, -2)]
+            for v in (full, free)
         )
+        rests = k - held[0], c - held[1]
+        return rests, (spare[0] - rests[0], spare[1] - rests[1])
 
     def step(x: Any, _: Any) -> tuple[Any, Any]:
         free = xp.isfinite(x)

@@ -30,7 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, Budget, Rows
+from .._rows.budget import Budget
+from .._rows.numpy_rows import Array, Rows
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 from . import costs_search, root
 from .chunk_pass import Found, Points, Survey, counted

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._rows.budget import Budget
 from .._rows.namespace import choose
 from .._rows.numpy_rows import (
     WHOLE,
     Array,
-    Budget,
     Rows,
     distances,
     divide,

@@ -425,7 +425,7 @@ def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, 
     x = xp.minimum(x, xp.sqrt(bound * count / 2))
     points = xp.ceil(x + 0.6 + xp.clip(0.02 * xp.sqrt(total), 0.1, None))
     points = xp.minimum(points, xp.maximum(k, count - k) + 1)
-    points = points + (points % 2 == 0)
+    points = points + 1 - points % 2
     h = 2 * bound / (total + xp.sqrt(total * total + 4 * square * bound))
     used = points * xp.arccos(xp.clip(1 - h, -1, None)) / (2 * math.pi)
     return points, xp.minimum(xp.ceil(used), (points - 1) / 2)

@@ -20,8 +20,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._rows.budget import Budget
 from .._rows.namespace import after, choose, loop, namespace, tally
-from .._rows.numpy_rows import Budget
 from ..curves import Curve
 from .curve_sums import in_turn, quick, total
 from .start import Moments, Search, State, begin, follow, rebase
@@ -135,7 +135,8 @@ def advance(
     small = 2 * noise
     if ends(curve):
         low, high = (0.5 * min(abs(end), 1) for end in curve.support)
-        size = low * (P > 0) + high * (C > 0)
+        zero = xp.zeros_like(P)
+        size = xp.where(P > 0, zero + low, 0) + xp.where(C > 0, zero + high, 0)
         small = small + eps * (scale / 16 + choose(count > PATIENCE, size * W, 0))
     vanishes = abs(excess) <= small
     excess = xp.where(vanishes, 0, excess)

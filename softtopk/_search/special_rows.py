@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._rows.adapter_rows import in_range
+from .._rows.budget import Budget
 from .._rows.namespace import is_nan, namespace
-from .._rows.numpy_rows import Budget
 from ..curves import Curve
 from . import root
 from .start import Moments, measured, narrowed

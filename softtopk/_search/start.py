@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._rows.budget import Budget
 from .._rows.namespace import after, choose, either, is_nan, loop, namespace, tally
-from .._rows.numpy_rows import Budget
 from ..curves import Curve
 
 _NARROW = 2.0**12

@@ -12,7 +12,7 @@ import pytest
 
 import softtopk as core
 import softtopk.jax as stk
-from softtopk._rows.numpy_rows import Budget
+from softtopk._rows.budget import Budget
 from softtopk._search import root, start
 
 

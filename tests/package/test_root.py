@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 from rows import CURVES, NAMES, scores, stress
 
 import softtopk as stk
-from softtopk._rows.numpy_rows import Budget
+from softtopk._rows.budget import Budget
 from softtopk._search import root
 from softtopk._search.start import State, begin, follow, moments
 from softtopk.curves import CLIP, EXP, LAPLACE, TRIANGULAR, Curve, entmax, resolve

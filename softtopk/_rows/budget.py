@@ -1,0 +1,52 @@
+"""The budget of rows: a whole number and the rest, in two types of numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .namespace import namespace
+
+
+def matched(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two numbers in one type: if one holds integers and the other floats, the floats'.
+
+    NumPy's of 64 bits become that by themselves.
+    """
+    xp = namespace(a)
+    if xp is np or not xp.is_array(b) or xp.is_floating(a) == xp.is_floating(b):
+        return a, b
+    if xp.is_floating(a):
+        return a, xp.astype(b, a.dtype)
+    return xp.astype(a, b.dtype), b
+
+
+class Budget(NamedTuple):
+    """The budget k = whole + part, and the number n of finite entries.
+
+    `whole` and n are exact in rows of any length.  They are integers where floats would
+    not be exact: above 2^24, float32 has no odd numbers.
+    """
+
+    whole: Any
+    part: Any
+    n: Any
+
+    def without(self, m: Any) -> Any:
+        """k - m."""
+        whole, m = matched(self.whole, m)
+        whole, part = matched(whole - m, self.part)
+        return whole + part
+
+    def rest(self) -> Any:
+        """n - k."""
+        n, whole = matched(self.n, self.whole)
+        n, part = matched(n - whole, self.part)
+        return n - part
+
+    def mean(self) -> Any:
+        """k / n."""
+        whole, part = matched(self.whole, self.part)
+        k, n = matched(whole + part, self.n)
+        return k / n
