@@ -20,7 +20,7 @@ which take no adapter as an argument: `register` it there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapter
     from .curves import Curve, Entmax
@@ -28,9 +28,34 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
 ONLY_IF = {
     "own_rows": ("rows", "priced", "partition"),
     "in_memory": ("folded", "folded_carry", "unfolded"),
-    "is_quick": ("simplex",),
+    "how": ("simplex",),
 }
-"""Members that are called only where another one is, or returns, True."""
+"""Members that are called only where another one is true, or is not the default.
+
+`number` and `simplex` are called only if `how` says `numbers`, and `simplex` not for
+`raw` scores.
+"""
+
+
+class Way(NamedTuple):
+    """How an adapter selects from scores, which decides what their rows hold.
+
+    Attributes
+    ----------
+    numbers : bool
+        Whether a budget and a temperature that are Python numbers may stay so, if the
+        rows have one temperature.  This temperature then becomes a Python number too,
+        unless it is an array that has a derivative.
+    raw : bool
+        Whether `select` takes scores of 16 bits without conversion, with the numbers of
+        a row in the type of `wide`, and makes the results of a row out of range NaN.
+    by : optional
+        What the adapter has found out and its `select` needs.
+    """
+
+    numbers: bool = False
+    raw: bool = False
+    by: Any = None
 
 
 class Adapter(Protocol):
@@ -263,12 +288,6 @@ class Adapter(Protocol):
         the others.
         """
 
-    def is_quick(self, x: Any, curve: Curve, check: bool | None) -> bool:
-        """Whether `select` takes a budget and a temperature that are Python's numbers.
-
-        Then it checks the values itself.
-        """
-
     def number(self, value: Any) -> Any:
         """A Python float for an array of one float that needs no derivative.
 
@@ -278,32 +297,17 @@ class Adapter(Protocol):
     def loss_type(self, dtype: Any, like: Any) -> Any:
         """The type in which the library returns a loss of scores of this type."""
 
-    def how(self, x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
-        """The arguments `numbers` and `raw` of `as_rows` for the scores of `select`.
-
-        The key "raw" is present if `select` takes scores of 16 bits without conversion
-        and makes the results of a row out of range NaN.
-        """
+    def how(self, x: Any, curve: Curve, check: bool | None) -> Way:
+        """How `select` takes these scores."""
 
     def wide(self, x: Any) -> Any:
         """An array of the type in which `select` computes with raw scores x."""
 
-    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Any:
-        """Rows whose values have been checked, in place of `adapter_rows.checked`.
-
-        `how` holds `axis`, `where`, `name`, `empty`, `integer_k` and `order` of the
-        core's `as_rows`.
-        """
+    def rows(self, asked: Any) -> Any:
+        """Rows whose values have been checked, in place of `adapter_rows.rows_of`."""
 
     def select(
-        self,
-        curve: Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: bool | None,
-        shares: bool = False,
+        self, curve: Curve, rows: Any, check: bool | None, shares: bool = False
     ) -> tuple[Any, Any, Any]:
         """Shares ``(..., n)``, anchors and offsets ``(...)``: `special_rows.selected`.
 
@@ -330,16 +334,7 @@ class Adapter(Protocol):
         Its derivatives are those of `costs_rule.push` and `costs_rule.pull`.
         """
 
-    def priced(
-        self,
-        x: Any,
-        k: Any,
-        temperature: Any,
-        axis: Any,
-        where: Any,
-        cost: Any,
-        empty: str,
-    ) -> Any:
+    def priced(self, asked: Any) -> Any:
         """Checked rows with their costs, in place of `costs_body.checked`."""
 
     def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
@@ -391,7 +386,7 @@ class Adapter(Protocol):
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:
-        """The shares of entmax where `is_quick`."""
+        """The shares of entmax where `how` says `numbers`, and not `raw`."""
 
     def stored(self, value: Any) -> Any:
         """The value, which a compiler must materialise, not recompute at each use."""

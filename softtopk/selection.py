@@ -36,6 +36,7 @@ from numpy.typing import ArrayLike
 from ._adapters.numpy_adapter import Call
 from ._linearize import Differentiable, operator
 from ._operators import selection_body
+from ._rows.adapter_rows import Asked
 from ._rows.numpy_rows import Array, Axis
 from .curves import Curve
 
@@ -155,10 +156,9 @@ def soft_topk(
     >>> p.round(4).tolist()
     [1.0, 0.9966, 0.5017]
     """
-    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
-    if cost is not None or per != "entry":
-        given |= {"cost": cost, "per": per}
-    value = call.run(selection_body.soft_topk, x, k, curve, **given, empty=empty)
+    call = Call()
+    asked = Asked(x, k, curve, temperature, axis, where, cost, per, empty)
+    value = call.run(selection_body.shares_of, asked)
     return value, lambda: call.solved.derivative(value)
 
 
@@ -216,8 +216,6 @@ def threshold(
     >>> round(float(stk.threshold([1.0, 0.0], 1, "exp")), 6)  # log(1 + e)
     1.313262
     """
-    call, given = Call(), {"temperature": temperature, "axis": axis, "where": where}
-    if cost is not None or per != "entry":
-        given |= {"cost": cost, "per": per}
-    value = call.run(selection_body.threshold, x, k, curve, **given)
+    call, asked = Call(), Asked(x, k, curve, temperature, axis, where, cost, per)
+    value = call.run(selection_body.threshold_of, asked)
     return value, lambda: call.solved.of_threshold(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from .._contract import Way
 from .._search import polynomials, subset_law
 from ..curves import Curve
 
@@ -36,8 +37,8 @@ class Base:
         return False
 
     @staticmethod
-    def how(x: Any, curve: Curve, check: bool | None) -> dict[str, Any]:
-        return {}
+    def how(x: Any, curve: Curve, check: bool | None) -> Way:
+        return Way()
 
     @staticmethod
     def horner(terms: list[Any], weight: Any) -> Any:
@@ -45,10 +46,6 @@ class Base:
 
     @staticmethod
     def is_divided(x: Any) -> bool:
-        return False
-
-    @staticmethod
-    def is_quick(x: Any, curve: Curve, check: bool | None) -> bool:
         return False
 
     @staticmethod

@@ -324,15 +324,8 @@ class _Jax(Base):
         return _program(f, *args)
 
     @staticmethod
-    def select(
-        curve: curves.Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: Any,
-        shares: bool = False,
-    ) -> Any:
+    def select(curve: curves.Curve, rows: Any, check: Any, shares: bool = False) -> Any:
+        x, whole, part, tau = rows[:4]
         plain = False
         if _Jax.looks(x, check):
             plain = verify(ADAPTER, x, budget(x, whole, part), tau)

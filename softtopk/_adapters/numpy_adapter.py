@@ -14,6 +14,7 @@ import numpy as np
 
 from .._linearize import Differentiable, Linearization
 from .._rows import numpy_rows as core
+from .._rows.adapter_rows import Asked
 from .._rows.numpy_rows import NO_BUDGET, Array, check_temperature, real_numbers
 from .._rules.sorting_rule import Order
 from .._search import costs_search
@@ -147,12 +148,21 @@ class Call(NumPy):
         """The value of an operator over this adapter."""
         return operator(self, *args, **options)
 
-    def rows(self, x: Any, k: Any, temperature: Any, finite: bool, **how: Any) -> Rows:
+    def rows(self, asked: Asked) -> Rows:
         """The arguments as rows, with their values checked."""
-        self.tau, name = check_temperature(temperature), how["name"]
-        given = core.as_rows(x, k, **how)
-        if finite:
-            core.check_finite(given.finite, name)
+        self.tau = check_temperature(asked.temperature)
+        given = core.as_rows(
+            asked.x,
+            asked.k,
+            axis=asked.axis,
+            where=asked.where,
+            integer_k=asked.whole,
+            name=asked.name,
+            empty=asked.empty,
+            order=asked.order,
+        )
+        if asked.finite:
+            core.check_finite(given.finite, asked.name)
         self.given, scores, c = given, given.x, 1.0
         if self._precise:
             scores = scores.astype(np.float64, copy=False)
@@ -161,25 +171,18 @@ class Call(NumPy):
             if max(peak, self.tau) > 2.0**900:
                 c = 2.0**-200
                 scores, self.tau = c * scores, max(c * self.tau, 5e-324)
-        budget = ONE if k is NO_BUDGET else given.k
+        budget = ONE if asked.k is NO_BUDGET else given.k
         self._rows = Rows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
-    def priced(
-        self,
-        x: Any,
-        k: Any,
-        temperature: Any,
-        axis: Any,
-        where: Any,
-        cost: Any,
-        empty: str,
-    ) -> tuple[Rows, Array]:
+    def priced(self, asked: Asked) -> tuple[Rows, Array]:
         """The arguments with costs as rows in double precision, checked."""
-        self.tau = check_temperature(temperature)
-        given = core.as_rows(x, axis=axis, where=where, empty=empty)
-        given, budget = given.repeat(real_numbers(k, "k"), "k")
-        prices = real_numbers(cost, "cost")
+        self.tau = check_temperature(asked.temperature)
+        given = core.as_rows(
+            asked.x, axis=asked.axis, where=asked.where, empty=asked.empty
+        )
+        given, budget = given.repeat(real_numbers(asked.k, "k"), "k")
+        prices = real_numbers(asked.cost, "cost")
         c = given.flatten(prices, "cost")
         if given.empty is not None:
             budget, c = (
@@ -187,7 +190,7 @@ class Call(NumPy):
                 np.where(given.empty[:, None], 1, c),
             )
         scores = given.x.astype(np.float64, copy=False)
-        if empty == "all":
+        if asked.empty == "all":
             spent = np.where(scores > -np.inf, c, 0).sum(axis=-1)
             over, budget = budget > spent, np.minimum(budget, spent)
         eps = float(np.finfo(given.x.dtype).eps)
@@ -196,7 +199,7 @@ class Call(NumPy):
         # `check` accepts that, and the budget is lowered to the exact sum.
         exact = core.check_costs(scores, c, budget, eps, "x")
         budget = np.minimum(budget, exact)
-        if empty == "all":
+        if asked.empty == "all":
             budget = np.where(over, exact, budget)
         c = np.where(scores > -np.inf, c, 1)
         self.given, self._cost_shape = given._replace(k=budget), prices.shape
@@ -212,9 +215,9 @@ class Call(NumPy):
         self.solved = SpentPoint(call, self.given, at, self._cost_shape)
         return p, a, t
 
-    def select(self, curve: Curve, x: Array, whole: Any, *_: Any) -> tuple[Array, ...]:
+    def select(self, curve: Curve, asked: Rows, *_: Any) -> tuple[Array, ...]:
         """Shares, anchors and offsets of rows, or of each at ascending budgets."""
-        given = self.given
+        given, x, whole = self.given, asked.x, asked.whole
         if whole is ONE:
             return self._on_simplex(curve, x)
         if x.ndim == 2:

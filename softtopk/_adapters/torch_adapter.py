@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from .. import curves as curves
-from .._contract import Adapter
+from .._contract import Adapter, Way
 from .._kernels import torch_launch as kernels
 from .._rows.namespace import register
 from .._rules.sorting_rule import Order
@@ -37,30 +37,19 @@ class Torch(Arrays):
         return f(Torch, *args)
 
     @staticmethod
-    def select(
-        curve: curves.Curve,
-        x: Any,
-        whole: Any,
-        part: Any,
-        tau: Any,
-        check: Any,
-        shares: bool = False,
-    ) -> Any:
+    def select(curve: curves.Curve, rows: Any, check: Any, shares: bool = False) -> Any:
+        at = x, _, part, tau = rows[:4]
         if torch.compiler.is_compiling():
             kind = selection.SelectShares if shares else selection.Select
-            return kind.apply(curve, x, whole, part, tau)
-        numbers = not isinstance(tau, torch.Tensor)
-        if selection.is_fused(curve, x):
-            quick = False
-        else:
-            quick = numbers or (not tau.ndim and Torch.is_quick(x, curve, check))
-        if quick:
+            return kind.apply(curve, *at)
+        way = rows.way or Torch.how(x, curve, check)
+        if way.by is not None and not (isinstance(tau, torch.Tensor) and tau.ndim):
             if rules.is_recorded(x, part, tau):
-                return selection.QuickSelect.apply(curve, x, whole, part, tau)
-            return selection.on_numpy(curve, x, whole, part, tau)[0]
+                return selection.QuickSelect.apply(curve, *at, way.by)
+            return selection.on_numpy(curve, at, way.by)[0]
         rules.one_forward_mode()
         call = selection.Call(curve, Torch.looks(x, check))
-        return selection.EagerSelect.apply(call, x, whole, part, tau)
+        return selection.EagerSelect.apply(call, *at)
 
     @staticmethod
     def hold(x: Any, fits: Any) -> Any:
@@ -81,7 +70,7 @@ class Torch(Arrays):
     def arrange(
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        if Torch.is_quick(x, curve, check) and not internals.in_dual_level():
+        if Torch.how(x, curve, check).by and not internals.in_dual_level():
             return arranging.arrange(what, curve, x, tau)
         at = Order(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
@@ -103,16 +92,16 @@ class Torch(Arrays):
     def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
             return torch_autograd_subset.Subset.apply(x, whole, part, tau)
-        if not tau.ndim and Torch.is_quick(x, curves.SIGMOID, None):
+        if not tau.ndim and Torch.how(x, curves.SIGMOID, None).by:
             return torch_autograd_subset.QuickSubset.apply(x, whole, part, tau)
         rules.one_forward_mode()
         return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
     def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
-        if not Torch.is_quick(x, curves.SIGMOID, None) or internals.in_dual_level():
-            return None
-        return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
+        if Torch.how(x, curves.SIGMOID, None).by and not internals.in_dual_level():
+            return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
+        return None
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
@@ -127,15 +116,6 @@ class Torch(Arrays):
         return torch_autograd_balance.EagerBalance.apply(call, x, k, c, tau)[0]
 
     @staticmethod
-    def is_quick(x: Any, curve: curves.Curve, check: bool | None) -> bool:
-        """Whether NumPy solves for x; `select` then takes Python numbers k and tau."""
-        if not Torch.looks(x, check) or type(x) not in PLAIN or not x.is_cpu:
-            return False
-        if internals.intercepted() or selection.is_fused(curve, x):
-            return False
-        return scheme_of(curve) is not None
-
-    @staticmethod
     def number(value: Any) -> Any:
         """A Python float for a tensor of one float that needs no derivative."""
         if not isinstance(value, torch.Tensor) or value.ndim:
@@ -145,21 +125,25 @@ class Torch(Arrays):
         return value.item() if value.is_floating_point() else value
 
     @staticmethod
-    def how(x: Any, curve: curves.Curve, check: bool | None) -> dict[str, Any]:
-        """What `as_rows` is told of scores that `select` takes.
+    def how(x: Any, curve: curves.Curve, check: bool | None) -> Way:
+        """By NumPy's sums, which `Way.by` holds then, a kernel or PyTorch's operations.
 
         A kernel takes scores of 16 bits without conversion, and Python numbers as the
         budget and the temperature.
         """
-        if Torch.is_quick(x, curve, check):
-            return {"numbers": True}
-        if not selection.is_fused(curve, x) or Torch.looks(x, check):
-            return {"numbers": False}
+        looks, far = Torch.looks(x, check), kernels.ON_CPU or not x.is_cpu
+        fused = far and selection.is_fused(curve, x)
+        if looks or not fused:
+            known = not looks or fused or not x.is_cpu or type(x) not in PLAIN
+            if known or internals.intercepted():
+                return Way()
+            sums = scheme_of(curve)
+            return Way(sums is not None, by=sums)
         if torch.compiler.is_compiling():
-            return {"raw": True}
+            return Way(raw=True)
         if internals.transformed() or internals.in_dual_level():
-            return {"numbers": False}
-        return {"raw": True, "numbers": True}
+            return Way()
+        return Way(numbers=True, raw=True)
 
     @staticmethod
     def wide(x: Any) -> Any:

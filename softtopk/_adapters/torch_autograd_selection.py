@@ -167,7 +167,7 @@ class EagerSelect(Select):
         x, a, t, tau = _saved(ctx)
         dtype, x = x.dtype, x.to(a.dtype)
         at = x, a, t, _column(tau, a)
-        moves = zip((x, t, at[3]), (tangents[1], *tangents[3:]), strict=True)
+        moves = zip((x, t, at[3]), (tangents[1], *tangents[3:5]), strict=True)
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
         dp, dt = selection_rule.push(ctx.curve, at, ctx.plain, *given)
         return dp.to(dtype), None, dt
@@ -181,9 +181,9 @@ class QuickSelect(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any
+        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any, sums: Any
     ) -> tuple[Any, Any, Any]:
-        (p, a, t), ctx.plain = on_numpy(curve, x, whole, part, tau)
+        (p, a, t), ctx.plain = on_numpy(curve, (x, whole, part, tau), sums)
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
@@ -195,7 +195,7 @@ class QuickSelect(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        at, (_, by_x, _, by_k, by_tau) = ctx.saved_tensors, ctx.needs_input_grad
+        at, (_, by_x, _, by_k, by_tau, _) = ctx.saved_tensors, ctx.needs_input_grad
         found = None
         if is_last(gp, gt):
             values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
@@ -204,7 +204,7 @@ class QuickSelect(Function):
             found = selection_rule.pull(ctx.curve, at, ctx.plain, gp, gt)
         asked = zip(found, (by_x, by_k, by_tau), strict=True)
         gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
-        return None, followed(gx, at[0]), None, gk, gtau
+        return None, followed(gx, at[0]), None, gk, gtau, None
 
     jvp = EagerSelect.jvp
 
@@ -238,15 +238,15 @@ def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
 
 
 def on_numpy(
-    curve: curves.Curve, x: Any, whole: Any, part: Any, tau: Any
+    curve: curves.Curve, at: tuple[Any, Any, Any, Any], sums: Any
 ) -> tuple[Any, bool]:
+    """The selection at x, whole, part and tau, and whether no row is special."""
+    x, whole, part, tau = at
     whole, part = (
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )
-    rows = x.numpy(force=True)
-    found, plain = numpy_for_tensors.solved_by_numpy(
-        curve, rows, whole, part, float(tau)
-    )
+    rows = x.numpy(force=True), whole, part, float(tau)
+    found, plain = numpy_for_tensors.solved_by_numpy(curve, *rows, sums)
     return tuple(map(torch.from_numpy, found)), bool(plain)
 
 

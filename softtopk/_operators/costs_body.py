@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._contract import Adapter
+from .._contract import Adapter, Way
 from .._rows.adapter_rows import (
+    Asked,
     Rows,
     as_rows,
     check_temperatures,
@@ -23,29 +24,17 @@ from .._search import costs_search, exact_sums
 from .._search.costs_search import fits_budget
 
 
-def checked(
-    xp: Adapter,
-    x: Any,
-    k: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    cost: Any,
-    look: bool | None,
-    empty: str = "raise",
-) -> tuple[Any, Any]:
+def checked(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     """The arguments as rows, and the costs as ``(..., n)``.
 
     The cost of an entry that takes no part is 1.  The budget is the sum of `whole` and
     `part`, which are both floats.
     """
     if xp.own_rows:
-        given = temperature, axis, where
-        found: tuple[Any, Any] = xp.priced(x, k, *given, cost, empty)
+        found: tuple[Any, Any] = xp.priced(asked)
         return found
-    given = temperature, axis, where
-    rows = as_rows(xp, x, k, *given, parts=split, empty=empty, check=look)
-    x, given = rows.x, cost
+    rows = as_rows(xp, asked, Way(), split)
+    x, given = rows.x, asked.cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
     else:
@@ -54,12 +43,12 @@ def checked(
     c = xp.where(x > -math.inf, c, 1)
     if rows.empty is not None:
         c = xp.where(rows.empty[..., None], 1, c)
-    if empty == "all":
+    if asked.empty == "all":
         spent = xp.sum(xp.where(x > -math.inf, xp.detach(c), 0), axis=-1)
         over = rows.whole + xp.detach(rows.part) > spent
         whole, part = xp.where(over, spent, rows.whole), xp.where(over, 0, rows.part)
         rows = rows._replace(whole=whole, part=part)
-    if xp.looks(x, look):
+    if xp.looks(x, asked.check):
         verify(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
     return rows, c
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Rows, budget, checked, scores
+from .._rows.adapter_rows import Asked, Rows, budget, checked, rows_of, scores
 from .._rows.budget import matched
 from .._rows.numpy_rows import check_count, check_per, check_ties, check_width
 from ..curves import Curve
@@ -122,11 +122,11 @@ def _top_k(
     """
     share_ties = check_ties(ties)
     check_per(per)
+    asked = Asked(x, k, None, 1.0, axis, where, cost, per, empty, check)
     if cost is not None:
-        rows, c = costs_body.checked(xp, x, k, 1.0, axis, where, cost, check, empty)
+        rows, c = costs_body.checked(xp, asked)
         return rows.expand(xp, costs_body.hard(xp, rows, c, per, share_ties))
-    given, whole = (1.0, axis, where, check), not share_ties
-    rows = checked(xp, x, k, *given, whole=whole, empty=empty, order=True)
+    rows = rows_of(xp, asked._replace(whole=not share_ties, order=True))
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 

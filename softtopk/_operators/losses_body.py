@@ -795,8 +795,7 @@ def stop_gradient_loss(
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
-    at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = of_checked(xp, curve, at, check, True)
+    p, _, _ = of_checked(xp, curve, rows, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
     none = LEAST * float(xp.finfo(top.dtype).tiny)
@@ -872,8 +871,7 @@ def _solved(
         The distances of the scores from the threshold, in temperatures, without their
         derivatives; -inf for an entry that takes no part.
     """
-    at = rows.x, rows.whole, rows.part, rows.tau
-    p, a, t = of_checked(xp, curve, at, check)
+    p, a, t = of_checked(xp, curve, rows, check)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     free = xp.isfinite(offset)
     offset = xp.where(free, offset, 0)

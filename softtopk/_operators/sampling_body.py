@@ -263,7 +263,7 @@ def _subsets(
     most = max(1, min(most, n))
     # Any threshold gives the same law.  With this one the number of heads has the mean
     # k, so that no probability that is needed underflows.
-    at = x, rows.whole, 0 * rows.part, tau
+    at = rows._replace(x=x, part=0 * rows.part, tau=tau)
     _, a, t = of_checked(xp, SIGMOID, at, check)
     a, t = xp.detach(a), xp.detach(t)
     size = 1 << (n - 1).bit_length()

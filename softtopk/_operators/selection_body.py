@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import as_rows, checked, scores
+from .._rows.adapter_rows import Asked, Rows, as_rows
 from .._rows.numpy_rows import check_per
 from .._search import costs_search
 from ..curves import Curve, resolve
@@ -86,9 +86,8 @@ def soft_topk(
     a row: with `x` divided among devices, those sums are all that travels.  With costs
     about ten passes, a hundred where costs range over twelve orders of magnitude.
     """
-    given = (x, k, curve, temperature, axis, where, check, cost, per)
-    rows, (p, _, _) = _selected(xp, *given, shares=True, empty=empty)
-    return rows.expand(xp, p)
+    given = x, k, curve, temperature, axis, where, cost, per, empty, check
+    return shares_of(xp, Asked(*given))
 
 
 def threshold(
@@ -123,59 +122,49 @@ def threshold(
     derivatives of that middle by `x` and `temperature`; it jumps in `k`, and the
     derivative by `k` is 0.
     """
-    given = (x, k, curve, temperature, axis, where)
-    rows, (_, a, t) = _selected(xp, *given, check, cost, per)
+    given = x, k, curve, temperature, axis, where, cost, per, "raise", check
+    return threshold_of(xp, Asked(*given))
+
+
+def shares_of(xp: Adapter, asked: Asked) -> Any:
+    """`soft_topk` of what its call asks for."""
+    rows, (p, _, _) = _selected(xp, asked, True)
+    return rows.expand(xp, p)
+
+
+def threshold_of(xp: Adapter, asked: Asked) -> Any:
+    """`threshold` of what its call asks for."""
+    rows, (_, a, t) = _selected(xp, asked)
     inner = xp.isfinite(t)
     finite = a + rows.tau * xp.where(inner, t, 0)
     return rows.reduce(xp, xp.where(inner, finite, t))
 
 
 def _selected(
-    xp: Adapter,
-    x: Any,
-    k: Any,
-    curve: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    check: bool | None,
-    cost: Any,
-    per: str,
-    shares: bool = False,
-    empty: str = "raise",
+    xp: Adapter, asked: Asked, shares: bool = False
 ) -> tuple[Any, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
-    curve = resolve(curve)
-    check_per(per)
-    if cost is not None:
-        given = (temperature, axis, where, cost)
-        rows, c = costs_body.checked(xp, x, k, *given, check, empty)
-        call = costs_search.Call(curve, per)
+    curve = resolve(asked.curve)
+    check_per(asked.per)
+    if asked.cost is not None:
+        rows, c = costs_body.checked(xp, asked)
+        call = costs_search.Call(curve, asked.per)
         return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
-    if xp.own_rows:
-        rows = checked(xp, x, k, temperature, axis, where, check, empty=empty)
-    else:
-        x = scores(xp, x, "x")
-        how = xp.how(x, curve, check)
-        rows = as_rows(
-            xp, x, k, temperature, axis, where, **how, empty=empty, check=check
-        )
-    found = xp.select(curve, rows.x, rows.whole, rows.part, rows.tau, check, shares)
-    return rows, found
+    asked = asked._replace(curve=curve)
+    rows = xp.rows(asked) if xp.own_rows else as_rows(xp, asked)
+    return rows, xp.select(curve, rows, asked.check, shares)
 
 
 def of_checked(
-    xp: Adapter,
-    curve: Curve,
-    at: tuple[Any, Any, Any, Any],
-    check: bool | None,
-    shares: bool = False,
+    xp: Adapter, curve: Curve, rows: Rows, check: bool | None, shares: bool = False
 ) -> Any:
-    """`select` at the x, whole, part and tau of rows from `checked`.
+    """`select` for rows from `checked`.
 
     Their values need no second check.  But if NumPy's solver takes them, `check` is
     passed on: with False, `select` would run the library's own search, which takes
     several times as long for a short row.
     """
-    quick = xp.is_quick(at[0], curve, check)
-    return xp.select(curve, *at, check if quick else False, shares)
+    way = xp.how(rows.x, curve, check)
+    if way.numbers and not way.raw:
+        return xp.select(curve, rows._replace(way=way), check, shares)
+    return xp.select(curve, rows, False, shares)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._contract import Adapter
 from .._rows.adapter_rows import (
+    Asked,
     Rows,
     as_rows,
     finite_rows,
@@ -294,12 +295,11 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     x = scores(xp, x, "x")
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
-    quick = xp.is_quick(x, entmax, check)
-    how = {"numbers": True} if quick else xp.how(x, curve, check)
-    if quick or "raw" in how:
-        how |= {"empty": empty, "check": check}
+    asked = Asked(x, 1, None, temperature, axis, where, empty=empty, check=check)
+    way = xp.how(x, curve, check)
+    quick = way.numbers and not way.raw
     if quick:
-        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
+        rows = as_rows(xp, asked, way)
         z, tau = rows.x, rows.tau
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
@@ -308,12 +308,11 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
-    elif "raw" in how:  # a kernel, which makes a row without a finite entry NaN
-        rows = as_rows(xp, x, 1, temperature, axis, where, **how)
+    elif way.raw:  # a kernel, which makes a row without a finite entry NaN
+        rows = as_rows(xp, asked, way)
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
-    at = rows.x, rows.whole, rows.part, rows.tau
-    p, _, _ = xp.select(curve, *at, check if quick else False, True)
+    p, _, _ = xp.select(curve, rows, check if quick else False, True)
     return rows.expand(xp, p)
 
 

@@ -164,7 +164,8 @@ def nested(
     if tau.ndim:
         tau = xp.broadcast_to(tau[..., None], whole.shape)
     part = 0 * xp.astype(whole, x.dtype)
-    p, _, _ = of_checked(xp, curve, (many, whole, part, tau), given[-1], True)
+    many = rows._replace(x=many, whole=whole, part=part, tau=tau)
+    p, _, _ = of_checked(xp, curve, many, given[-1], True)
     return rows, count, p
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._contract import Adapter
+from .._contract import Adapter, Way
 from .budget import Budget
 from .namespace import namespace, tally
 from .numpy_rows import (
@@ -39,6 +39,41 @@ The searches on NumPy bound the exponents of shares, by `_REACH` in
 """
 
 
+class Asked(NamedTuple):
+    """What a call asks for, as the caller gave it.
+
+    It is put together once, where the call enters, and handed on whole.  The fields are
+    the arguments of `soft_topk`, and what an operator asks of its rows.
+
+    Attributes
+    ----------
+    name : str
+        What an error message calls the scores.
+    whole : bool
+        Whether the budget must be a whole number.
+    finite : bool
+        Whether each row needs a finite entry.
+    order : bool
+        Whether only the order of the scores counts, so that `Rows.key` may hold
+        integers which floats may not hold.
+    """
+
+    x: Any
+    k: Any = NO_BUDGET
+    curve: Any = None
+    temperature: Any = 1.0
+    axis: Any = -1
+    where: Any = None
+    cost: Any = None
+    per: str = "entry"
+    empty: str = "raise"
+    check: bool | None = None
+    name: str = "x"
+    whole: bool = False
+    finite: bool = False
+    order: bool = False
+
+
 class Rows(NamedTuple):
     """Scores with the operator's axes flattened into the last one.
 
@@ -65,6 +100,8 @@ class Rows(NamedTuple):
         False for a row that nobody looked at and that is out of range: here it holds
         values that every operator takes, and `expand` and `reduce` make its results
         NaN, and its gradients unless what comes in is 0.
+    way : Way, optional
+        What the adapter answered to `how`, for its `select`.
     """
 
     x: Any
@@ -78,6 +115,7 @@ class Rows(NamedTuple):
     empty: Any = None
     key: Any = None
     fits: Any = None
+    way: Way | None = None
 
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
@@ -164,37 +202,28 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def as_rows(
-    xp: Adapter,
-    x: Any,
-    k: Any,
-    temperature: Any,
-    axis: Any,
-    where: Any,
-    name: str = "x",
-    numbers: bool = False,
-    parts: Any = None,
-    raw: bool = False,
-    empty: str = "raise",
-    check: bool | None = None,
-    order: bool = False,
+    xp: Adapter, asked: Asked, way: Way | None = None, parts: Any = None
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
-    With `numbers`, a budget that is a Python number stays one if the rows have one
-    temperature.  This temperature then becomes a Python number too, unless it is an
-    array that has a derivative.
-    The function that splits the budget in two is `parts`, by default `split`.  With
-    `raw`, scores of 16 bits keep their type, and the numbers of a row have the type of
-    `Adapter.wide`.  If `empty` is "zeros" or "all", `Rows.empty` marks the rows without
-    a finite entry.  This needs no check of values, and the derivatives of these rows
-    are 0.  By "all" a budget above the number of finite entries is that number, unless
-    `parts` is given.
-    If only the `order` of the scores counts, `Rows.key` holds integers that floats may
-    not hold.  Otherwise the values of such integers are looked at, if `check` allows
-    it, and are an error if the conversion changes the gaps between them.
+    The budget and the temperature stay Python numbers, and scores of 16 bits keep their
+    type, where `way` says so: without it, for a call with a curve, the adapter says so
+    itself, by `how`.  The function that splits the budget in two is `parts`, by default
+    `split`.
+
+    If `asked.empty` is "zeros" or "all", `Rows.empty` marks the rows without a finite
+    entry.  This needs no check of values, and the derivatives of these rows are 0.  By
+    "all" a budget above the number of finite entries is that number, unless `parts` is
+    given.  Unless only the order of the scores counts, the values of integers that
+    floats may not hold are looked at, if `asked.check` allows it, and are an error if
+    the conversion changes the gaps between them.
     """
-    zeros = check_empty(empty)
-    given = x = scores(xp, x, name)
+    k, name, axis, where = asked.k, asked.name, asked.axis, asked.where
+    zeros = check_empty(asked.empty)
+    given = x = scores(xp, asked.x, name)
+    if way is None and asked.curve is not None:
+        way = xp.how(x, asked.curve, asked.check)
+    numbers, raw = (way.numbers, way.raw) if way else (False, False)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
     key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
     like = xp.wide(x) if raw else x
@@ -219,19 +248,20 @@ def as_rows(
     x = flat(xp, x, axes)
     if key is not None:
         key = flat(xp, key, axes)
-        if not order:
-            if xp.looks(x, check) and is_large(given := xp.to_numpy(x)):
+        if not asked.order:
+            if xp.looks(x, asked.check) and is_large(given := xp.to_numpy(x)):
                 check_gaps(xp.to_numpy(key), given, name)
             key = None
     nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
     if zeros:
         x = xp.where(nothing[..., None], 0, x)
     if numbers and not zeros and type(k) in (int, float) and abs(k) < 2**31:
-        tau = xp.number(temperature)
+        tau = xp.number(asked.temperature)
         learned = xp.is_array(tau) and not (tau.ndim or raw)
         if learned or _fits(xp, tau, like):
             tau = _temperature(xp, tau, like) if learned else tau
-            return Rows(x, k, 0.0, tau, axes, sizes, dtype, name, None, key)
+            found = x, k, 0.0, tau, axes, sizes, dtype, name
+            return Rows(*found, key=key, way=way)
     batch = tuple(x.shape[:-1])
     whole, part = (parts or split)(xp, k, like)
     if whole.ndim:
@@ -243,7 +273,7 @@ def as_rows(
                 f"got shape {tuple(whole.shape)}"
             ) from None
         check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
-    tau = _temperature(xp, temperature, like)
+    tau = _temperature(xp, asked.temperature, like)
     if tau.ndim:
         tau = fit(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
@@ -254,12 +284,13 @@ def as_rows(
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
     if zeros:
         whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
-    if empty == "all" and parts is None:
+    if asked.empty == "all" and parts is None:
         count = xp.sum(x > -math.inf, axis=-1)
         over = (xp.astype(whole, x.dtype) + xp.detach(part) > count) | (whole > count)
         over = over | ((whole == count) & (part > 0))
         whole, part = xp.where(over, count, whole), xp.where(over, 0, part)
-    return Rows(x, whole, part, tau, axes, sizes, dtype, name, nothing, key)
+    found = x, whole, part, tau, axes, sizes, dtype, name
+    return Rows(*found, nothing, key, way=way)
 
 
 def scores(xp: Adapter, x: Any, name: str) -> Any:
@@ -380,21 +411,17 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def screened(
-    xp: Adapter, rows: Rows, k: Budget | None, finite: bool, whole: bool, known: bool
-) -> Rows:
-    """Rows that nobody looked at, with those out of range marked; see `verify`.
-
-    `known` says that the temperature is a number, which has been looked at.
-    """
+def screened(xp: Adapter, rows: Rows, k: Budget | None, asked: Asked) -> Rows:
+    """Rows that nobody looked at, with those out of range marked; see `verify`."""
+    known = type(asked.temperature) in (int, float)  # so it has been looked at
     fits = xp.all(rows.x < math.inf, axis=-1)
     warm = None if known else in_range(rows.tau)
     fits = fits if known else fits & warm
-    if finite:
+    if asked.finite:
         fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
     if k is not None:
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
-        fits = fits & (k.part == 0) if whole else fits
+        fits = fits & (k.part == 0) if asked.whole else fits
     return rows.held(xp, fits, warm)
 
 
@@ -462,32 +489,28 @@ def checked(
     where: Any,
     check: bool | None,
     name: str = "x",
-    *,
-    whole: bool = False,
-    finite: bool = False,
-    empty: str = "raise",
-    order: bool = False,
+    **more: Any,
 ) -> Any:
     """The arguments as rows, whose values are checked if they may be looked at.
 
-    The budget may have to be `whole`, and each row may need a `finite` entry, unless
-    `empty` rows are to be zeros.  With `order`, `Rows.key` may hold integers.
+    The others that `Asked` has may be named.
     """
+    given: dict[str, Any] = {"axis": axis, "where": where, "check": check, "name": name}
+    return rows_of(xp, Asked(x, k, None, temperature, **given, **more))
+
+
+def rows_of(xp: Adapter, asked: Asked) -> Any:
+    """The same for what a call without a curve asks for."""
     if xp.own_rows:
-        how = {"axis": axis, "where": where, "name": name, "empty": empty}
-        how |= {"integer_k": whole, "order": order}
-        return xp.rows(x, k, temperature, finite, **how)
-    none = isinstance(k, type(NO_BUDGET))
-    k = 1 if none else k
-    how = {"empty": empty, "check": check, "order": order}
-    rows = as_rows(xp, x, k, temperature, axis, where, name, **how)
+        return xp.rows(asked)
+    none = isinstance(asked.k, type(NO_BUDGET))
+    rows = as_rows(xp, asked._replace(k=1) if none else asked)
     given = None if none else budget(rows.x, rows.whole, rows.part)
-    if xp.looks(rows.x, check):
-        at = xp.detach(rows.x), given, rows.tau, name
-        verify(xp, *at, finite=finite, whole=whole)
+    if xp.looks(rows.x, asked.check):
+        at = xp.detach(rows.x), given, rows.tau, asked.name
+        verify(xp, *at, finite=asked.finite, whole=asked.whole)
         return rows
-    known = type(temperature) in (int, float)
-    return rows if order else screened(xp, rows, given, finite, whole, known)
+    return rows if asked.order else screened(xp, rows, given, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

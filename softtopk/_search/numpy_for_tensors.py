@@ -21,7 +21,7 @@ _SHORT, _FEW = 512, 1 << 13
 
 @quiet()
 def solved_by_numpy(
-    curve: Curve, x: Any, whole: Any, part: Any, tau: float
+    curve: Curve, x: Any, whole: Any, part: Any, tau: float, sums: Any = None
 ) -> tuple[tuple[Any, Any, Any], bool]:
     """`special_rows.solved` by the solver for NumPy, and whether the rows are plain.
 
@@ -37,7 +37,7 @@ def solved_by_numpy(
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    found = solve(curve, rows, tau)
+    found = solve(curve, rows, tau, sums)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])

@@ -66,8 +66,13 @@ class Solution(NamedTuple):
     offset: Array
 
 
-def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
-    """Solve every row, from `as_rows` with a budget."""
+def solve(
+    curve: Curve, rows: Rows, tau: float = 1.0, sums: type[Scheme] | None = None
+) -> Solution:
+    """Solve every row, from `as_rows` with a budget.
+
+    A caller that has asked for the curve's scheme hands it on as `sums`.
+    """
     x, k, finite = rows.x, rows.k, rows.finite
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
@@ -79,12 +84,12 @@ def solve(curve: Curve, rows: Rows, tau: float = 1.0) -> Solution:
         rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
         if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
-                curve, rest, tau
+                curve, rest, tau, sums
             )
         return found
     most = _BLOCK // x.itemsize
     size = 1 if n > _ALONE else max(1, min(R, most // n))
-    kind = scheme_of(curve)
+    kind = sums or scheme_of(curve)
     scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
     for i in range(0, R, size):
         part = i if min(size, R - i) == 1 and scheme else slice(i, i + size)
