@@ -88,7 +88,7 @@ def rounds_of(call: Callable[[], Any]) -> int:
     """How often a call goes over all scores."""
     # Of an older version that is measured beside this one.
     owner, name = (
-        (stk, "_gathered") if hasattr(stk, "_gathered") else (stk._Rows, "run")
+        (stk, "_gathered") if hasattr(stk, "_gathered") else (stk._DaskRows, "run")
     )
     made, run = [], getattr(owner, name)
 

@@ -311,7 +311,7 @@ class Adapter(Protocol):
     ) -> tuple[Any, Any, Any]:
         """Shares ``(..., n)``, anchors and offsets ``(...)``: `special_rows.selected`.
 
-        Its derivatives are those of `selection_rule.push` and `selection_rule.pull`.
+        Its derivatives are `push_selection` and `pull_selection` of `selection_rule`.
         With `shares` the anchors and the offsets need none.
         """
 
@@ -329,18 +329,18 @@ class Adapter(Protocol):
     def spend(
         self, call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_search.solved`.
+        """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_search.spent`.
 
-        Its derivatives are those of `costs_rule.push` and `costs_rule.pull`.
+        Its derivatives are `push_costs` and `pull_costs` of `costs_rule`.
         """
 
     def priced(self, asked: Any) -> Any:
-        """Checked rows with their costs, in place of `costs_body.checked`."""
+        """Checked rows with their costs, in place of `costs_body.checked_costs`."""
 
     def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        """Shares ``(..., m, n)`` with both budgets, m >= n: `balance_search.solved`.
+        """Shares ``(..., m, n)`` with both budgets, m >= n: `balance_search.balanced`.
 
-        Its derivatives are those of `balance_rule.push` and `balance_rule.pull`.
+        Its derivatives are `push_balance` and `pull_balance` of `balance_rule`.
         """
 
     def partition(self, rows: Any) -> tuple[Any, Any]:

@@ -97,7 +97,7 @@ class Curve:
         ValueError
             If an entry of p lies outside [0, 1].
         """
-        return _bisect(self, shares(p)[1])
+        return _bisect(self, checked_shares(p)[1])
 
     def slope_of_p(self, p: ArrayLike) -> Array:
         """f' as a function of p = f(t)."""
@@ -109,7 +109,7 @@ class Curve:
 
     def regulariser(self, p: ArrayLike) -> Array:
         r""":math:`\varphi(p)`, the integral of the inverse from 0 to p."""
-        xp, q = shares(p)
+        xp, q = checked_shares(p)
         t = self.inverse(q)
         reach = 700.0 if t.dtype.itemsize == 8 else 80.0
         finite = clip(xp, t, -reach, reach)
@@ -120,7 +120,7 @@ class Curve:
 
         Without cancellation where the curve defines it.  Here t is finite.
         """
-        (_, at), (_, q) = floats(t, "t"), shares(p)
+        (_, at), (_, q) = floats(t, "t"), checked_shares(p)
         return self.potential(at) + self.regulariser(q) - q * at
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
@@ -212,10 +212,10 @@ class Reflected(Curve):
         return self._base.log_slope(-floats(t, "t")[1])
 
     def inverse(self, p: Any) -> Array:
-        return -self._base.inverse(1 - shares(p)[1])
+        return -self._base.inverse(1 - checked_shares(p)[1])
 
     def slope_of_p(self, p: Any) -> Array:
-        return self._base.slope_of_p(1 - shares(p)[1])
+        return self._base.slope_of_p(1 - checked_shares(p)[1])
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
@@ -224,12 +224,12 @@ class Reflected(Curve):
         return clip(xp, self._base.potential(-inner) + inner + whole, 0, None)
 
     def regulariser(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         whole = self._base.regulariser(xp.ones_like(p))
         return self._base.regulariser(1 - p) - whole
 
     def gap(self, t: Any, p: Any) -> Array:
-        return self._base.gap(-floats(t, "t")[1], 1 - shares(p)[1])
+        return self._base.gap(-floats(t, "t")[1], 1 - checked_shares(p)[1])
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
         if self._base.needs_sum:  # the sum of 1 - p over p > 0, which is not known here
@@ -282,7 +282,7 @@ class Affine(Curve):
         return self._base.potential(self._inner(t)) / self._c
 
     def regulariser(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return (self._base.regulariser(p) - self._s * p) / self._c
 
     def gap(self, t: Any, p: Any) -> Array:
@@ -292,7 +292,7 @@ class Affine(Curve):
         return self._base.step(excess, P, C, W / self._c, S) / self._c
 
 
-def shares(p: Any) -> tuple[Any, Any]:
+def checked_shares(p: Any) -> tuple[Any, Any]:
     """The namespace, and p; an error if p is NumPy's and not within [0, 1]."""
     xp, p = floats(p, "p")
     if xp is np and not ((p >= 0) & (p <= 1)).all():

@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows.numpy_rows import Array, Rows, as_real, divide, quiet, row_dot
+from ._rows.numpy_rows import Array, NumPyRows, as_real, divide, quiet, row_dot
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -56,7 +56,7 @@ class Linearization:
     """
 
     value: Any
-    rows: Rows
+    rows: NumPyRows
     push: Callable[[Array], Array]
     pull: Callable[[Array], Array]
     reduces: bool = False
@@ -84,7 +84,7 @@ class Linearization:
     def symmetric(
         cls,
         value: Array,
-        rows: Rows,
+        rows: NumPyRows,
         root: Array,
         tau: float,
         *,
@@ -127,7 +127,7 @@ class Linearization:
     def gradient(
         cls,
         value: Any,
-        rows: Rows,
+        rows: NumPyRows,
         gradient: Array,
         dk: Any = None,
         by_cost: Linearization | None = None,

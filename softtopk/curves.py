@@ -49,7 +49,7 @@ from typing import Any
 
 import numpy as np
 
-from ._curve_base import Curve, kept, log, log1m, shares, xlogx
+from ._curve_base import Curve, checked_shares, kept, log, log1m, xlogx
 from ._rows.namespace import choose, clip, floats, namespace
 from ._rows.numpy_rows import Array
 
@@ -104,11 +104,11 @@ class _Exp(_Named):
         return xp.where(t <= 0, t, -math.inf)
 
     def inverse(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return log(xp, p)
 
     def slope_of_p(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return p * (p < 1)
 
     def potential(self, t: Any) -> Array:
@@ -116,7 +116,7 @@ class _Exp(_Named):
         return xp.exp(clip(xp, t, None, 0)) + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return xlogx(xp, p) - p
 
     def gap(self, t: Any, p: Any) -> Array:
@@ -169,13 +169,13 @@ class _Laplace(_TwoSided):
         return -abs(t) - math.log(2)
 
     def inverse(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         low = p < 0.5
         t = log(xp, 2 * xp.where(low, p, 1 - p))
         return xp.where(low, t, -t)
 
     def slope_of_p(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return xp.where(p < 0.5, p, 1 - p)
 
     def potential(self, t: Any) -> Array:
@@ -183,7 +183,7 @@ class _Laplace(_TwoSided):
         return clip(xp, t, 0, None) + 0.5 * xp.exp(-abs(t))
 
     def regulariser(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         q = self.slope_of_p(p)
         return 0.5 * xlogx(xp, 2 * q) - q
 
@@ -212,11 +212,11 @@ class _Sigmoid(_TwoSided):
         return -abs(t) - 2 * xp.log1p(xp.exp(-abs(t)))
 
     def inverse(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return log(xp, p) - log1m(xp, p)
 
     def slope_of_p(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return p * (1 - p)
 
     def potential(self, t: Any) -> Array:
@@ -224,13 +224,13 @@ class _Sigmoid(_TwoSided):
         return clip(xp, t, 0, None) + xp.log1p(xp.exp(-abs(t)))
 
     def regulariser(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return xlogx(xp, p) + xlogx(xp, 1 - p)
 
     def gap(self, t: Any, p: Any) -> Array:
         # The relative entropy of the distributions (p, 1 - p) and (f, 1 - f).
         _, t = floats(t, "t")
-        _, p = shares(p)
+        _, p = checked_shares(p)
         yes, no = EXP.gap(-self.potential(-t), p), EXP.gap(-self.potential(t), 1 - p)
         return yes + no
 
@@ -257,23 +257,23 @@ class _Clip(_Named):
         return xp.where((t > 0) & (t < 1), xp.zeros_like(t), -math.inf)
 
     def inverse(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return p + 0
 
     def slope_of_p(self, p: Any) -> Array:
-        return self.slope(shares(p)[1])
+        return self.slope(checked_shares(p)[1])
 
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         return 0.5 * clip(xp, t, 0, 1) ** 2 + clip(xp, t - 1, 0, None)
 
     def regulariser(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return 0.5 * p**2
 
     def gap(self, t: Any, p: Any) -> Array:
         _, t = floats(t, "t")
-        _, p = shares(p)
+        _, p = checked_shares(p)
         q = self.value(t)
         return (q - p) * (0.5 * (q - p) + (t - q))
 
@@ -297,12 +297,12 @@ class _Triangular(_Named):
         return clip(xp, 1 - abs(t), 0, None)
 
     def inverse(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         distance = 1 - self.slope_of_p(p)
         return xp.where(p < 0.5, -distance, distance)
 
     def slope_of_p(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return xp.sqrt(2 * xp.where(p < 0.5, p, 1 - p))
 
     def potential(self, t: Any) -> Array:
@@ -310,7 +310,7 @@ class _Triangular(_Named):
         return self.slope(t) ** 3 / 6 + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         q = xp.where(p < 0.5, p, 1 - p)
         return q * (xp.sqrt(8 * q) / 3 - 1)
 
@@ -388,11 +388,11 @@ class Entmax(Curve):
         return xp.where(inner, (1 / self.b - 1) * log1m(xp, -z), -math.inf)
 
     def inverse(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         return xp.expm1(self.b * log(xp, p)) / self.b
 
     def slope_of_p(self, p: Any) -> Array:
-        xp, p = shares(p)
+        xp, p = checked_shares(p)
         inner = (p > 0) & (p < 1)
         return xp.where(inner, xp.where(inner, p, 1) ** (1 - self.b), 0)
 
@@ -401,7 +401,7 @@ class Entmax(Curve):
         return self._raised(t, 1 / self.b + 1) / self.alpha + clip(xp, t, 0, None)
 
     def regulariser(self, p: Any) -> Array:
-        _, p = shares(p)
+        _, p = checked_shares(p)
         return p * (self.inverse(p) - 1) / self.alpha
 
     def gap(self, t: Any, p: Any) -> Array:
@@ -489,7 +489,7 @@ def _folded(t: Any, p: Any) -> tuple[Any, Any, Any, Any]:
     to t if t > 0.
     """
     xp, t = floats(t, "t")
-    _, p = shares(p)
+    _, p = checked_shares(p)
     t, p = xp.where(p > 0.5, -t, t), xp.where(p > 0.5, 1 - p, p)
     return xp, t, p, clip(xp, t, 0, None)
 
@@ -501,7 +501,7 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
     :math:`[p(g(p)-g(q))-(p-q)q^b]/\alpha+(t-v)(q-p)`.
     """
     xp, t = floats(t, "t")
-    _, p = shares(p)
+    _, p = checked_shares(p)
     v = clip(xp, t, *curve.support)
     q, power = curve.value(v), 1 + b * v
     excess = p - q

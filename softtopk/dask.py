@@ -133,7 +133,7 @@ def soft_topk(
     The threshold is computed before this returns, the shares when they are asked for.
     The passes are described in `softtopk._search.chunk_search`.
     """
-    return _solved(
+    return _point(
         x, k, curve, temperature, axis, where, cost, per, empty=empty
     ).shares()
 
@@ -167,7 +167,7 @@ def threshold(
     TypeError, ValueError, NotImplementedError
         As in `soft_topk`.
     """
-    return _solved(x, k, curve, temperature, axis, where, cost, per).thresholds()
+    return _point(x, k, curve, temperature, axis, where, cost, per).thresholds()
 
 
 def softmax(
@@ -485,7 +485,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         names = "x", "k", "curve"
         given = dict(zip(names, args, strict=False)) | kwargs
         options: dict[str, Any] = {"curve": "laplace", **_PLAIN}
-        point = _solved(**(options | {"cost": None, "per": "entry"} | given))
+        point = _point(**(options | {"cost": None, "per": "entry"} | given))
         return point.linearized(operator is threshold)
     if operator in (softmax, log_softmax, logsumexp):
         options = {**_PLAIN, "empty": "raise"}
@@ -523,7 +523,7 @@ def _check_cost(cost: None, per: str) -> None:
         )
 
 
-class _Rows:
+class _DaskRows:
     """Scores in chunks, with the axes of a row last, and what restores their shape."""
 
     def __init__(self, x: Any, axis: Axis, where: Any) -> None:
@@ -757,7 +757,7 @@ def _merged(parts: list[tuple[Array, Any]]) -> Any:
     return kind(*fields)
 
 
-def _surveyed(rows: _Rows) -> chunk_pass.Survey:
+def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     """The first pass, over all rows; an error if a score is none."""
     n = math.prod(rows.x.shape[rows.ndim :])
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
@@ -795,7 +795,7 @@ def _allowed(k: Array, survey: Any, empty: bool, whole: bool = False) -> Array:
 
 
 @quiet()
-def _solved(
+def _point(
     x: Any,
     k: ArrayLike,
     curve: str | Curve,
@@ -809,7 +809,7 @@ def _solved(
     """The rows with their thresholds."""
     tau, zeros = check_temperature(temperature), check_empty(empty)
     _check_cost(cost, per)
-    rows, curve = _Rows(x, axis, where), resolve(curve)
+    rows, curve = _DaskRows(x, axis, where), resolve(curve)
     before = rows.batch
     budget = rows.repeated(k)
     survey = _surveyed(rows)
@@ -824,7 +824,7 @@ def _of_simplex(
 ) -> _Point:
     """The same for the budget 1."""
     tau, zeros = check_temperature(temperature), check_empty(empty)
-    rows = _Rows(x, axis, where)
+    rows = _DaskRows(x, axis, where)
     survey = _surveyed(rows)
     if not zeros:
         check_finite(survey.n, "x")
@@ -833,7 +833,7 @@ def _of_simplex(
 
 
 def _search(
-    rows: _Rows, survey: chunk_pass.Survey, k: Array, curve: Curve, tau: float
+    rows: _DaskRows, survey: chunk_pass.Survey, k: Array, curve: Curve, tau: float
 ) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
     a = np.zeros(rows.count)
@@ -845,21 +845,21 @@ def _search(
     whole = np.floor(k[free])
     budget = Budget(whole.astype(np.int64), k[free] - whole, given.n)
     short = rows.x.dtype == np.float32
-    search = chunk_search.Search(curve, given, budget, tau, short)
+    search = chunk_search.ChunkSearch(curve, given, budget, tau, short)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
     while search.left.size:
         columns = search.nodes.a, search.nodes.t, *search.windows()
         how = {"curve": curve, "tau": tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
         found = rows.run(_measured, *columns, left=free[search.left], **how)
-        search.learn(_merged([(own, chunk_pass.found(parts)) for own, parts in found]))
+        search.learn(_merged([(own, chunk_pass.joined(parts)) for own, parts in found]))
     a[free], t[free] = search.answer
     return a, t
 
 
 def _measured(
     x: Array, a: Array, t: Array, low: Array, high: Array, every: Array, **how: Any
-) -> chunk_pass.Found:
+) -> chunk_pass.Measured:
     """A pass over a chunk."""
     return chunk_pass.measure(
         x, nodes=chunk_pass.Points(a, t), low=low, high=high, every=every, **how
@@ -869,7 +869,7 @@ def _measured(
 class _Point(NamedTuple):
     """Rows with their thresholds, as anchors and offsets."""
 
-    rows: _Rows
+    rows: _DaskRows
     curve: Curve
     tau: float
     a: Array
@@ -917,7 +917,7 @@ class _Point(NamedTuple):
             return chunk_results.normalised(x, curve, tau, *columns)
 
         def slopes(x: Array, a: Array, t: Array) -> Array:
-            return chunk_results.slopes(x, curve, tau, a, t)
+            return chunk_results.chunk_slopes(x, curve, tau, a, t)
 
         s = rows.lazy(normal, *columns, dtype=np.float64)
         if of_threshold:
@@ -927,13 +927,13 @@ class _Point(NamedTuple):
         return _symmetric(rows, self.shares(), rows.expand(s), w, s, tau)
 
 
-def _last(rows: _Rows) -> tuple[int, ...]:
+def _last(rows: _DaskRows) -> tuple[int, ...]:
     """The axes of a row where they are last."""
     return tuple(range(-max(1, len(rows.axes)), 0))
 
 
 def _symmetric(
-    rows: _Rows, value: Any, dk: Any, w: Any, s: Any, tau: float
+    rows: _DaskRows, value: Any, dk: Any, w: Any, s: Any, tau: float
 ) -> Linearization:
     """The map w (t - sum s t) / tau."""
 
@@ -950,7 +950,7 @@ def _symmetric(
     )
 
 
-def _reducing(rows: _Rows, value: Any, dk: Any, s: Any) -> Linearization:
+def _reducing(rows: _DaskRows, value: Any, dk: Any, s: Any) -> Linearization:
     """The map to one number for each row, with the gradient s."""
 
     def push(tangent: Any) -> Any:
@@ -971,7 +971,7 @@ def _reducing(rows: _Rows, value: Any, dk: Any, s: Any) -> Linearization:
 class _Weighed(NamedTuple):
     """Rows with their largest scores and what the others weigh beside these."""
 
-    rows: _Rows
+    rows: _DaskRows
     tau: float
     top: Array
     rest: Array
@@ -1026,7 +1026,7 @@ def _weighed(
 ) -> _Weighed:
     """The largest score of each row, and the sum of the others' exponentials."""
     tau, zeros = check_temperature(temperature), check_empty(empty)
-    rows = _Rows(x, axis, where)
+    rows = _DaskRows(x, axis, where)
     parts = rows.run(chunk_results.weigh, tau=tau)
     if not parts:
         return _Weighed(rows, tau, np.empty(0), np.empty(0))
@@ -1058,7 +1058,7 @@ def _log_softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
 class _Ranked(NamedTuple):
     """Rows with the score at the place ceil(k), and how many are above and equal."""
 
-    rows: _Rows
+    rows: _DaskRows
     k: Array
     pivot: Array
     above: Array
@@ -1159,7 +1159,7 @@ def _ranked(
 ) -> _Ranked:
     """The score at the place ceil(k) of each row."""
     zeros = check_empty(empty)
-    rows = _Rows(x, axis, where)
+    rows = _DaskRows(x, axis, where)
     budget = rows.repeated(k)
     if whole and not zeros:
         check_whole(budget)
@@ -1170,14 +1170,14 @@ def _ranked(
     free = np.flatnonzero(k > 0)
     if free.size:
         given = survey.only(free)
-        search = chunk_order.Search(given, np.ceil(k[free]))
+        search = chunk_order.PlaceSearch(given, np.ceil(k[free]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.left.size:
             how = {"most": 64 + 4 * search.most() // many}
             columns = search.nodes, search.every()
             found = rows.run(chunk_order.count, *columns, left=free[search.left], **how)
             search.learn(
-                _merged([(own, chunk_order.counted(some)) for own, some in found])
+                _merged([(own, chunk_order.joined_counts(some)) for own, some in found])
             )
         pivot[free], above[free], tied[free] = search.answer
     return _Ranked(rows, k, pivot, above, tied)

@@ -24,7 +24,7 @@ from ._operators import hard_body
 from ._rows.numpy_rows import (
     Array,
     Axis,
-    Rows,
+    NumPyRows,
     as_rows,
     check_count,
     check_per,
@@ -277,7 +277,7 @@ def top_k_sum(
     return rows.reduce(sums.astype(rows.x.dtype))
 
 
-def _compared(rows: Rows) -> tuple[Array, Array, Array]:
+def _compared(rows: NumPyRows) -> tuple[Array, Array, Array]:
     """Which scores are above the ceil(k)-th largest of their row, and which equal it.
 
     The third result is that score, as a column.  Where k = 0, no score is above it and

@@ -31,7 +31,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._linearize import Differentiable, Linearization, operator
-from ._rows.numpy_rows import Array, Axis, Rows, check_temperature, finite_rows
+from ._rows.numpy_rows import (
+    Array,
+    Axis,
+    NumPyRows,
+    check_temperature,
+    finite_numpy_rows,
+)
 
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 
@@ -357,7 +363,7 @@ def _probabilities(noise: Noise, gaps: Array) -> tuple[Array, Array]:
     return _integrate(noise, gaps, lambda _, hazard, product: hazard * product[:, None])
 
 
-def _gaps(rows: Rows, tau: float) -> Array:
+def _gaps(rows: NumPyRows, tau: float) -> Array:
     """How far each score lies below the largest of its row, in units of the noise."""
     x = rows.x.astype(np.float64)
     with np.errstate(over="ignore"):
@@ -428,7 +434,7 @@ def perturb_max(
     [0.731059, 0.268941]
     """
     chosen, tau = _check_noise(noise), check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
+    rows = finite_numpy_rows(x, axis, where)
     gaps = _gaps(rows, tau)
     found, error = _probabilities(chosen, gaps)
     p = rows.expand(found.astype(rows.x.dtype))

@@ -32,14 +32,14 @@ from ._operators.simplex_body import check_order
 from ._rows.numpy_rows import (
     Array,
     Axis,
-    Rows,
+    NumPyRows,
     check_temperature,
     divide,
-    finite_rows,
+    finite_numpy_rows,
     real_number,
     real_numbers,
     row_dot,
-    truncated_rows,
+    truncated_numpy_rows,
 )
 from ._search.numpy_entmax import entmax_shares, log_shares, softmax_shares
 from .hard import top_k
@@ -109,7 +109,7 @@ def softmax(
     [0.6652, 0.2447, 0.09]
     """
     tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where, empty=empty)
+    rows = finite_numpy_rows(x, axis, where, empty=empty)
     p = softmax_shares(rows.x, tau)
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
@@ -157,7 +157,7 @@ def log_softmax(
     [-1.9287498479639178e-22, -50.0]
     """
     tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
+    rows = finite_numpy_rows(x, axis, where)
     log_p, _ = log_shares(rows.x, tau)
     value = rows.expand(log_p)
 
@@ -219,7 +219,7 @@ def logsumexp(
     1000.693147
     """
     tau = check_temperature(temperature)
-    rows = finite_rows(x, axis, where)
+    rows = finite_numpy_rows(x, axis, where)
     total = tau * log_shares(rows.x, tau)[1].astype(np.float64)
     value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
     return value, lambda: Linearization.gradient(
@@ -337,7 +337,7 @@ def sparsemax(
     [0.75, 0.25, 0.0]
     """
     tau = check_temperature(temperature)
-    return _entmax(finite_rows(x, axis, where, empty=empty), 1.0, tau)
+    return _entmax(finite_numpy_rows(x, axis, where, empty=empty), 1.0, tau)
 
 
 @operator
@@ -392,7 +392,7 @@ def taylor_softmax(
     [0.5555555555555556, 0.2222222222222222, 0.2222222222222222]
     """
     order, tau = check_order(order), check_temperature(temperature)
-    rows = finite_rows(x, axis, where, empty=empty)
+    rows = finite_numpy_rows(x, axis, where, empty=empty)
     p, v = _taylor(rows.x, order, tau)
     value = rows.expand(p)
 
@@ -460,13 +460,13 @@ def sparse_softmax(
     [0.3333, 0.3333, 0.3333, 0.0]
     """
     tau = check_temperature(temperature)
-    rows = truncated_rows(x, k, axis, where, empty)
+    rows = truncated_numpy_rows(x, k, axis, where, empty)
     p = softmax_shares(rows.x, tau, top_k(rows.x, rows.k))
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
-def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
+def _entmax(rows: NumPyRows, b: float | Array, tau: float) -> Differentiable[Array]:
     """Entmax with alpha = 1 + b, one number or one for each row."""
     p = entmax_shares(rows.x, b, tau)[0]
     value = rows.expand(p)
@@ -487,12 +487,12 @@ def _entmax(rows: Rows, b: float | Array, tau: float) -> Differentiable[Array]:
 
 def _entmax_rows(
     x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None, empty: str
-) -> tuple[Rows, float | Array]:
+) -> tuple[NumPyRows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
     values = real_numbers(alpha, "alpha")
     for bad in values[~((values >= 1) & (values < np.inf))]:
         real_number(bad, "alpha", least=1)
-    rows = finite_rows(x, axis, where, empty=empty)
+    rows = finite_numpy_rows(x, axis, where, empty=empty)
     if values.ndim == 0:
         return rows, float(values) - 1
     rows, column = rows.repeat(values, "alpha")

@@ -103,14 +103,14 @@ def soft_permutation(
     [[0.0, 1.0, 0.0]]
     """
     call, given = Call(), (temperature, axis, where, None)
-    P = _steps(call.run(shared.nested, x, places, curve, *given)[2])
+    P = _numpy_steps(call.run(shared.nested, x, places, curve, *given)[2])
     value = P.reshape(*call.given.batch, *P.shape[1:])
 
     def derivative() -> Linearization:
         J = _jacobians(call)
 
         def push(t: Array) -> Array:
-            return _steps(J(_for_each_place(t, P)))
+            return _numpy_steps(J(_for_each_place(t, P)))
 
         def pull(g: Array) -> Array:
             following = np.zeros_like(g)
@@ -177,7 +177,7 @@ def soft_sort(
         return _ordered("sort", x, curve, temperature, axis, where)
     call, given = Call(), (temperature, axis, where, None)
     rows, _, p = call.run(shared.nested, x, None, curve, *given)
-    P, scores = _steps(p), rows.x
+    P, scores = _numpy_steps(p), rows.x
     half = np.where(scores > -np.inf, scores, 0) / 2
     ordered = np.sort(scores, axis=-1)[:, ::-1]
     near = np.where(ordered > -np.inf, ordered, 0)
@@ -188,7 +188,7 @@ def soft_sort(
     value = call.given.expand(ordered + 2 * np.vecdot(P, away))
 
     def derivative() -> Linearization:
-        M = P + 2 * _steps(_jacobians(call)(_for_each_place(half, P)))
+        M = P + 2 * _numpy_steps(_jacobians(call)(_for_each_place(half, P)))
         return Linearization(
             value,
             call.given,
@@ -320,7 +320,7 @@ def _jacobians(call: Call) -> Callable[[Array], Array]:
     return lambda t: product(t.reshape(rows.x.shape)).reshape(p.shape)
 
 
-def _steps(nested: Array) -> Array:
+def _numpy_steps(nested: Array) -> Array:
     """What each place adds to the places before."""
     steps = nested.copy()
     steps[:, 1:] -= nested[:, :-1]

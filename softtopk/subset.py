@@ -69,7 +69,7 @@ from numpy.typing import ArrayLike
 
 from ._linearize import Differentiable, Linearization, operator
 from ._rows.numpy_rows import Array, Axis, as_rows, check_temperature, divide, quiet
-from ._search.numpy_subset import blocks, partition, settled
+from ._search.numpy_subset import all_or_none, blocks, numpy_partition
 
 
 @operator
@@ -135,7 +135,7 @@ def grad_topk(
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     temperature = check_temperature(temperature)
-    p, parts = settled(rows), list(blocks(rows, temperature))
+    p, parts = all_or_none(rows), list(blocks(rows, temperature))
     for part, block in parts:
         p[part] = block.marginals.T
     value = rows.expand(p)
@@ -196,7 +196,7 @@ def log_partition(
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
     temperature = check_temperature(temperature)
-    found, p = partition(rows, temperature)
+    found, p = numpy_partition(rows, temperature)
     value = rows.reduce(found)
     return value, lambda: Linearization.gradient(value, rows, p)
 
@@ -243,7 +243,7 @@ def pair_marginals(
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
     temperature = check_temperature(temperature)
-    sure = settled(rows)
+    sure = all_or_none(rows)
     out = sure[:, :, None] * sure[:, None]
     for part, block in blocks(rows, temperature):
         out[part] = block.pairs()

@@ -383,7 +383,7 @@ class _Jax(Base):
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
             u = _Jax.numbers(numpy_for_tensors.balanced_by_numpy(call, x, k, c, tau), x)
-            return balance_search.shares(call.curve, u)
+            return balance_search.balanced_shares(call.curve, u)
         return _balanced(call, x, k, c, tau)[0]
 
     @staticmethod
@@ -412,25 +412,25 @@ def _select_rule(
     x, _, _, tau = primals
     p, a, t = _select(curve, plain, *primals)
     dx, _, dk, dtau = tangents
-    dp, dt = selection_rule.push(curve, (x, a, t, tau), plain, dx, dk, dtau)
+    dp, dt = selection_rule.push_selection(curve, (x, a, t, tau), plain, dx, dk, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
-def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
+def _constant_order(curve: curves.Curve, x: Any, tau: Any) -> Order:
     """The order of rows as constants."""
     return Order(ADAPTER, curve, _Jax.detach(x), _Jax.detach(tau))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
-    return getattr(_order(curve, x, tau), what)()
+    return getattr(_constant_order(curve, x, tau), what)()
 
 
 @_arrange.defjvp
 def _arrange_rule(
     what: str, curve: curves.Curve, primals: Any, tangents: Any
 ) -> tuple[Any, Any]:
-    moved = getattr(_order(curve, *primals), f"moved_{what}")
+    moved = getattr(_constant_order(curve, *primals), f"moved_{what}")
     # The value of `moved` is not used, and a compiler leaves it out.
     return _arrange(what, curve, *primals), jax.jvp(moved, primals, tangents)[1]
 
@@ -459,7 +459,7 @@ def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _spend(call: Any, *given: Any) -> tuple[Any, Any, Any]:
-    return costs_search.solved(call, *given)
+    return costs_search.spent(call, *given)
 
 
 @_spend.defjvp
@@ -467,15 +467,15 @@ def _spend_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     x, _, _, c, tau = primals
     p, a, t = _spend(call, *primals)
     dx, _, dk, dc, dtau = tangents
-    dp, dt = costs_rule.push(call, (x, c, a, t, tau), dx, dk, dc, dtau)
+    dp, dt = costs_rule.push_costs(call, (x, c, a, t, tau), dx, dk, dc, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
     with jax.default_matmul_precision("highest"):
-        u = balance_search.solved(call, x, k, c, tau)
-    return balance_search.shares(call.curve, u), u
+        u = balance_search.balanced(call, x, k, c, tau)
+    return balance_search.balanced_shares(call.curve, u), u
 
 
 @_balance_at.defjvp
@@ -483,7 +483,9 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     p, u = _balance_at(call, *primals)
     dS, dk, dc, dtau = tangents
     with jax.default_matmul_precision("highest"):
-        return (p, u), balance_rule.push(call.curve, dS, dk, dc, dtau, u, primals[3])
+        return (p, u), balance_rule.push_balance(
+            call.curve, dS, dk, dc, dtau, u, primals[3]
+        )
 
 
 _program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)

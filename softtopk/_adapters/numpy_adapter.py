@@ -21,7 +21,7 @@ from .._search import costs_search
 from .._search.numpy_balance import on_matrix
 from .._search.numpy_entmax import entmax_shares, log_shares
 from .._search.numpy_search import solve
-from .._search.numpy_subset import partition
+from .._search.numpy_subset import numpy_partition
 from ..curves import CLIP, EXP, Curve, Entmax
 from .numpy_derivatives import Point, SpentPoint
 from .numpy_functions import ADAPTER, NumPy
@@ -30,7 +30,7 @@ ONE = np.int64(1)
 """The budget 1 of a distribution (entmax), which has a search of its own."""
 
 
-class Rows(NamedTuple):
+class CallRows(NamedTuple):
     """Checked scores as the rows ``(R, n)`` that the operators ask for.
 
     Attributes
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
         The power of 2 by which the scores and the temperature were multiplied.
     """
 
-    given: core.Rows
+    given: core.NumPyRows
     x: Array
     whole: Any
     tau: Any
@@ -92,7 +92,7 @@ class Rows(NamedTuple):
         """The values: those of all rows have been checked."""
         return values
 
-    def spoilt(self) -> Rows:
+    def spoilt(self) -> CallRows:
         """The rows."""
         return self
 
@@ -100,7 +100,7 @@ class Rows(NamedTuple):
         """Rows in the shape of the scores."""
         return self.given.expand(p.astype(self.given.x.dtype, copy=False))
 
-    def repeated(self, times: int) -> Rows:
+    def repeated(self, times: int) -> CallRows:
         """Rows that expand ``(times, R, n)`` results, several for each row."""
         given = self.given
         shape, batch = (times, *given.shape), (times, *given.batch)
@@ -132,7 +132,7 @@ class Call(NumPy):
 
     def __init__(self, precise: bool = False, scaled: bool = False) -> None:
         self._precise, self._scaled = precise, scaled
-        self.given: core.Rows  # what the derivative maps from and to
+        self.given: core.NumPyRows  # what the derivative maps from and to
         self.point: Point
         self.solved: Point | SpentPoint  # of a call that may have costs
         self.nested: Array  # the shares of each row at ascending budgets
@@ -141,14 +141,14 @@ class Call(NumPy):
         self.tau: float
         self.count: float | None = None  # of rows whose numbers are added, over it
         self._cost_shape: tuple[int, ...]
-        self._rows: Rows
+        self._rows: CallRows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]
 
     def run(self, operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """The value of an operator over this adapter."""
         return operator(self, *args, **options)
 
-    def rows(self, asked: Asked) -> Rows:
+    def rows(self, asked: Asked) -> CallRows:
         """The arguments as rows, with their values checked."""
         self.tau = check_temperature(asked.temperature)
         given = core.as_rows(
@@ -172,10 +172,10 @@ class Call(NumPy):
                 c = 2.0**-200
                 scores, self.tau = c * scores, max(c * self.tau, 5e-324)
         budget = ONE if asked.k is NO_BUDGET else given.k
-        self._rows = Rows(given, scores, budget, np.float64(self.tau), c)
+        self._rows = CallRows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
-    def priced(self, asked: Asked) -> tuple[Rows, Array]:
+    def priced(self, asked: Asked) -> tuple[CallRows, Array]:
         """The arguments with costs as rows in double precision, checked."""
         self.tau = check_temperature(asked.temperature)
         given = core.as_rows(
@@ -203,19 +203,19 @@ class Call(NumPy):
             budget = np.where(over, exact, budget)
         c = np.where(scores > -np.inf, c, 1)
         self.given, self._cost_shape = given._replace(k=budget), prices.shape
-        self._rows = Rows(self.given, scores, budget, np.float64(self.tau), 1.0)
+        self._rows = CallRows(self.given, scores, budget, np.float64(self.tau), 1.0)
         return self._rows, c
 
     def spend(
         self, call: Any, x: Array, whole: Any, part: Any, c: Array, tau: Any
     ) -> tuple[Array, Array, Array]:
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
-        p, a, t = costs_search.solved(call, x, whole, part, c, tau)
+        p, a, t = costs_search.spent(call, x, whole, part, c, tau)
         at = x, c, a, t, tau
         self.solved = SpentPoint(call, self.given, at, self._cost_shape)
         return p, a, t
 
-    def select(self, curve: Curve, asked: Rows, *_: Any) -> tuple[Array, ...]:
+    def select(self, curve: Curve, asked: CallRows, *_: Any) -> tuple[Array, ...]:
         """Shares, anchors and offsets of rows, or of each at ascending budgets."""
         given, x, whole = self.given, asked.x, asked.whole
         if whole is ONE:
@@ -265,11 +265,11 @@ class Call(NumPy):
             self.balanced.append((call.curve, one.x, at, self.tau))
         return p
 
-    def partition(self, rows: Rows) -> tuple[Array, Array]:
+    def partition(self, rows: CallRows) -> tuple[Array, Array]:
         """`log_partition` of rows, and its derivative by the scores."""
         x, finite = rows.x, (rows.x > -np.inf).sum(axis=-1)
         given = rows.given._replace(x=x, k=rows.whole, finite=finite)
-        return partition(given, self.tau)
+        return numpy_partition(given, self.tau)
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         """The value; the slopes `by` are kept for `derivative`."""

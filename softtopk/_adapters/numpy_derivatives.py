@@ -8,7 +8,7 @@ import numpy as np
 
 from .._linearize import Linearization
 from .._rows import numpy_rows as core
-from .._rows.numpy_rows import Array, distances
+from .._rows.numpy_rows import Array, numpy_distances
 from .._rules import costs_rule
 from .._search import costs_search
 from .._search.numpy_search import Solution
@@ -20,7 +20,7 @@ class Point(NamedTuple):
     """Rows with their solution, at which `soft_topk` is differentiated."""
 
     curve: Curve
-    rows: core.Rows
+    rows: core.NumPyRows
     found: Solution
     tau: float
 
@@ -32,7 +32,7 @@ class Point(NamedTuple):
         """
         x, (_, anchor, offset) = self.rows.x, self.found
         # The anchor is a score or a midpoint, so this conversion does not round it.
-        u = distances(x, anchor[:, None].astype(x.dtype), self.tau)
+        u = numpy_distances(x, anchor[:, None].astype(x.dtype), self.tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
         # So far away a share is 0 or 1, and constant as at an infinite distance.
@@ -88,20 +88,20 @@ class SpentPoint(NamedTuple):
     precision, and `cost_shape` is the shape in which the caller gave the costs.
     """
 
-    call: costs_search.Call
-    rows: core.Rows
+    call: costs_search.CostsCall
+    rows: core.NumPyRows
     at: tuple[Any, ...]
     cost_shape: tuple[int, ...]
 
     def _push(self, dx: Any, dc: Any) -> Array:
         """The tangent of the shares."""
         none = 0 * self.at[2]  # of the budgets
-        moved = costs_rule.push(self.call, self.at, dx, none, dc, np.float64(0))
+        moved = costs_rule.push_costs(self.call, self.at, dx, none, dc, np.float64(0))
         return self._cast(moved[0])
 
     def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
         """The gradients by the scores and by the costs."""
-        gx, _, gc, _ = costs_rule.pull(self.call, self.at, by_p, by_t)
+        gx, _, gc, _ = costs_rule.pull_costs(self.call, self.at, by_p, by_t)
         return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
@@ -110,7 +110,7 @@ class SpentPoint(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        dk = costs_rule.slopes(self.call, self.at).by_k
+        dk = costs_rule.spending_slopes(self.call, self.at).by_k
         by_cost = Linearization(
             value,
             self.rows._replace(input_shape=self.cost_shape),
@@ -129,7 +129,7 @@ class SpentPoint(NamedTuple):
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         tau, rows = self.at[-1], self.rows
-        dk = -tau * costs_rule.slopes(self.call, self.at).inverse
+        dk = -tau * costs_rule.spending_slopes(self.call, self.at).inverse
         by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
         given = rows._replace(input_shape=self.cost_shape)
         by_cost = Linearization.gradient(value, given, by_c)

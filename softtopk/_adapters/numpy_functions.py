@@ -10,7 +10,7 @@ import numpy as np
 from .._contract import Adapter
 from .._rows import numpy_rows as core
 from .._rows.namespace import clip
-from .._search.numpy_polynomials import horner, weights
+from .._search.numpy_polynomials import numpy_horner, numpy_weights
 from .base_adapter import Base
 
 
@@ -97,7 +97,7 @@ class NumPy(Base):
         np.put_along_axis(out, index, values, axis=-1)
         return out
 
-    weights, horner = staticmethod(weights), staticmethod(horner)
+    weights, horner = staticmethod(numpy_weights), staticmethod(numpy_horner)
 
     @staticmethod
     def scatter(values: Any, index: Any, n: int) -> Any:

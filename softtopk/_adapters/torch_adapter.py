@@ -46,9 +46,9 @@ class Torch(Arrays):
         if way.by is not None and not (isinstance(tau, torch.Tensor) and tau.ndim):
             if rules.is_recorded(x, part, tau):
                 return selection.QuickSelect.apply(curve, *at, way.by)
-            return selection.on_numpy(curve, at, way.by)[0]
+            return selection.select_on_numpy(curve, at, way.by)[0]
         rules.one_forward_mode()
-        call = selection.Call(curve, Torch.looks(x, check))
+        call = selection.SelectCall(curve, Torch.looks(x, check))
         return selection.EagerSelect.apply(call, *at)
 
     @staticmethod

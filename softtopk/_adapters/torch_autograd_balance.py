@@ -28,8 +28,8 @@ class Balance(Function):
             given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
             u = Arrays.numbers(numpy_for_tensors.balanced_by_numpy(call, *given), x)
         else:
-            u = _exact(balance_search.solved, call, x, k, c, tau)
-        return balance_search.shares(call.curve, u), u
+            u = _exact(balance_search.balanced, call, x, k, c, tau)
+        return balance_search.balanced_shares(call.curve, u), u
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -38,7 +38,9 @@ class Balance(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, gu: Any) -> tuple[Any, ...]:
-        return None, *_exact(balance_rule.pull, ctx.curve, gp, gu, *ctx.saved_tensors)
+        return None, *_exact(
+            balance_rule.pull_balance, ctx.curve, gp, gu, *ctx.saved_tensors
+        )
 
     @staticmethod
     def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
@@ -64,4 +66,4 @@ class EagerBalance(Balance):
             torch.zeros_like(v) if dv is None else dv
             for v, dv in zip(likes, tangents, strict=True)
         ]
-        return _exact(balance_rule.push, ctx.curve, *moves, u, tau)
+        return _exact(balance_rule.push_balance, ctx.curve, *moves, u, tau)

@@ -19,7 +19,7 @@ class Spend(Function):
     def forward(
         call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        return costs_search.solved(call, x, whole, part, c, tau)
+        return costs_search.spent(call, x, whole, part, c, tau)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -30,7 +30,7 @@ class Spend(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gc, gtau = costs_rule.pull(ctx.call, ctx.saved_tensors, gp, gt)
+        gx, gk, gc, gtau = costs_rule.pull_costs(ctx.call, ctx.saved_tensors, gp, gt)
         return None, gx, None, gk, gc, gtau
 
     @staticmethod
@@ -62,5 +62,5 @@ class EagerSpend(Spend):
             (at[0], at[3], at[1], at[4]), (tangents[1], *tangents[3:]), strict=True
         )
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
-        dp, dt = costs_rule.push(ctx.call, at, *given)
+        dp, dt = costs_rule.push_costs(ctx.call, at, *given)
         return dp, None, dt

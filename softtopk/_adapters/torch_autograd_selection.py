@@ -28,7 +28,9 @@ def is_fused(curve: Any, x: Any) -> bool:
     )
 
 
-def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) -> Any:
+def _selected_rows(
+    curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool
+) -> Any:
     """Shares, anchors and offsets, by one kernel if there is one for these rows."""
     if not is_fused(curve, x):
         return special_rows.selected(curve, x, whole, part, tau, plain)
@@ -39,12 +41,12 @@ def _selected(curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool) 
     return kernels.select(x, *given, *kernels.named(curve))
 
 
-def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
+def _gradients(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
     """The gradients, by one kernel if possible.
 
     The kernel has no derivative of its own and takes no gradient by t.  So a gradient
     that may be differentiated again, or one by the threshold, is that of
-    `selection_rule.pull`.
+    `selection_rule.pull_selection`.
     """
     x, a, t, tau = at
     last = torch.compiler.is_compiling() or is_last(gp)
@@ -56,12 +58,14 @@ def _pull(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
         return gx, gk, gtau if tau.ndim else gtau.sum()
     numbers, dtype = not isinstance(tau, torch.Tensor), x.dtype
     x, gp = (v if v is None else v.to(a.dtype) for v in (x, gp))
-    gx, gk, gtau = selection_rule.pull(curve, (x, a, t, _column(tau, a)), plain, gp, gt)
+    gx, gk, gtau = selection_rule.pull_selection(
+        curve, (x, a, t, _as_tensor(tau, a)), plain, gp, gt
+    )
     gx = gx if gx is None else gx.to(dtype)
     return (gx, None, None) if numbers else (gx, gk, gtau)
 
 
-def _column(tau: Any, like: Any) -> Any:
+def _as_tensor(tau: Any, like: Any) -> Any:
     """A temperature as a tensor."""
     return tau if isinstance(tau, torch.Tensor) else Arrays.numbers(tau, like)
 
@@ -79,7 +83,7 @@ class Select(Function):
     def forward(
         curve: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        return _selected(curve, x, whole, part, tau, False)
+        return _selected_rows(curve, x, whole, part, tau, False)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -95,13 +99,13 @@ class Select(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = _pull(ctx.curve, _saved(ctx), ctx.plain, gp, gt)
+        gx, gk, gtau = _gradients(ctx.curve, _saved(ctx), ctx.plain, gp, gt)
         return None, gx, None, gk, gtau
 
     @staticmethod
     def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
         x, *rest = batched(info, places[1:], given)
-        kind = EagerSelect if isinstance(curve, Call) else Select
+        kind = EagerSelect if isinstance(curve, SelectCall) else Select
         return kind.apply(curve, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
 
 
@@ -121,11 +125,11 @@ class SelectShares(Select):
             # and storing them takes ten times as long as reading x again.  This line
             # makes x depend on gp, so that all of it stays in the backward pass.
             x = torch.where(gp == gp, x, x)
-        gx, gk, gtau = _pull(ctx.curve, (x, *rest), ctx.plain, gp, None)
+        gx, gk, gtau = _gradients(ctx.curve, (x, *rest), ctx.plain, gp, None)
         return None, gx, None, gk, gtau
 
 
-class Call:
+class SelectCall:
     """A curve, whether to check values, and whether the check found no special row."""
 
     def __init__(self, curve: Any, look: bool) -> None:
@@ -145,7 +149,7 @@ class EagerSelect(Select):
         if call.look:
             k = budget(x, whole, part)
             call.plain = verify(namespace(x), x, k, tau)
-        return _selected(call.curve, x, whole, part, tau, call.plain)
+        return _selected_rows(call.curve, x, whole, part, tau, call.plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -159,17 +163,17 @@ class EagerSelect(Select):
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
         at = _saved(ctx)  # once, since checkpointing may recompute them at each access
-        gx, gk, gtau = _pull(ctx.curve, at, ctx.plain, gp, gt)
+        gx, gk, gtau = _gradients(ctx.curve, at, ctx.plain, gp, gt)
         return None, followed(gx, at[0]), None, gk, gtau
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
         x, a, t, tau = _saved(ctx)
         dtype, x = x.dtype, x.to(a.dtype)
-        at = x, a, t, _column(tau, a)
+        at = x, a, t, _as_tensor(tau, a)
         moves = zip((x, t, at[3]), (tangents[1], *tangents[3:5]), strict=True)
         given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
-        dp, dt = selection_rule.push(ctx.curve, at, ctx.plain, *given)
+        dp, dt = selection_rule.push_selection(ctx.curve, at, ctx.plain, *given)
         return dp.to(dtype), None, dt
 
 
@@ -183,7 +187,7 @@ class QuickSelect(Function):
     def forward(
         ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any, sums: Any
     ) -> tuple[Any, Any, Any]:
-        (p, a, t), ctx.plain = on_numpy(curve, (x, whole, part, tau), sums)
+        (p, a, t), ctx.plain = select_on_numpy(curve, (x, whole, part, tau), sums)
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
@@ -199,11 +203,11 @@ class QuickSelect(Function):
         found = None
         if is_last(gp, gt):
             values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
-            found = selection_rule.pull_on_numpy(ctx.curve, by_tau, *values)
+            found = selection_rule.pull_selection_on_numpy(ctx.curve, by_tau, *values)
         if found is None:
-            found = selection_rule.pull(ctx.curve, at, ctx.plain, gp, gt)
+            found = selection_rule.pull_selection(ctx.curve, at, ctx.plain, gp, gt)
         asked = zip(found, (by_x, by_k, by_tau), strict=True)
-        gx, gk, gtau = (_tensor(v) if by else None for v, by in asked)
+        gx, gk, gtau = (_from_numpy(v) if by else None for v, by in asked)
         return None, followed(gx, at[0]), None, gk, gtau, None
 
     jvp = EagerSelect.jvp
@@ -237,7 +241,7 @@ def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
     )
 
 
-def on_numpy(
+def select_on_numpy(
     curve: curves.Curve, at: tuple[Any, Any, Any, Any], sums: Any
 ) -> tuple[Any, bool]:
     """The selection at x, whole, part and tau, and whether no row is special."""
@@ -250,7 +254,7 @@ def on_numpy(
     return tuple(map(torch.from_numpy, found)), bool(plain)
 
 
-def _tensor(value: Any) -> Any:
+def _from_numpy(value: Any) -> Any:
     """An array or a number of NumPy as a tensor."""
     if isinstance(value, (np.ndarray, np.generic)):
         return torch.from_numpy(np.asarray(value))

@@ -20,7 +20,7 @@ def arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
     """The sort or the ranks of rows whose values have been checked."""
     if is_recorded(x, tau):
         return Arrange.apply(what, curve, x, tau)
-    return _tensor(_of(_order(curve, x, tau), what), x)
+    return _tensor(_of(_order_on_numpy(curve, x, tau), what), x)
 
 
 def _of(order: Order, what: str, *given: Any) -> Any:
@@ -29,14 +29,16 @@ def _of(order: Order, what: str, *given: Any) -> Any:
         return getattr(order, what)(*given)
 
 
-def _order(curve: curves.Curve, x: Any, tau: Any) -> Order:
+def _order_on_numpy(curve: curves.Curve, x: Any, tau: Any) -> Order:
     """Rows (R, n) of NumPy."""
     tau = tau.numpy(force=True).astype(float)
     with quiet():
-        return Order(ADAPTER, curve, _rows(x), tau.reshape(-1) if tau.ndim else tau)
+        return Order(
+            ADAPTER, curve, _flat_rows(x), tau.reshape(-1) if tau.ndim else tau
+        )
 
 
-def _rows(x: Any) -> Any:
+def _flat_rows(x: Any) -> Any:
     rows = x.numpy(force=True).astype(float)
     return rows.reshape(-1, rows.shape[-1])
 
@@ -50,7 +52,7 @@ class Arrange(Function):
 
     @staticmethod
     def forward(ctx: Any, what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
-        ctx.what, ctx.curve, ctx.order = what, curve, _order(curve, x, tau)
+        ctx.what, ctx.curve, ctx.order = what, curve, _order_on_numpy(curve, x, tau)
         ctx.save_for_backward(x, tau)
         return _tensor(_of(ctx.order, what), x)
 
@@ -68,7 +70,7 @@ class Arrange(Function):
 
 
 def _by_numpy(ctx: Any, g: Any, x: Any, tau: Any) -> Any:
-    order, g = ctx.order, _rows(g)
+    order, g = ctx.order, _flat_rows(g)
     by_x, by_tau = ctx.needs_input_grad[2:]
     gx = gtau = None
     if by_x:

@@ -43,7 +43,7 @@ def _subset_pull(at: Any, g: Any) -> tuple[Any, ...]:
     """The gradients of `Subset`, which may be differentiated again."""
     x, whole, part, tau, *shift = at
     tilt = subset_law.tilted(namespace(x), x, whole, part, tau, shift)
-    gx, gtau = subset_rule.pull(
+    gx, gtau = subset_rule.pull_subset(
         namespace(x), tilt, subset_law.circled(namespace(x), tilt), g
     )
     return gx, None, None, gtau if tau.ndim else gtau.sum()
@@ -100,7 +100,7 @@ class QuickSubset(Function):
             return None, None, None, None
         if blocks is None or not is_last(g):
             return _subset_pull(at, g)
-        found = subset_rule.pull_on_numpy(
+        found = subset_rule.pull_subset_on_numpy(
             blocks, *(v.numpy(force=True) for v in (at[0], at[3], *at[4:], g))
         )
         gx, gtau = map(torch.from_numpy, found)
@@ -121,10 +121,10 @@ class QuickQuotient(Function):
         ctx.k, xp = k, numpy_functions.ADAPTER
         x, own, tau = (v.numpy(force=True) for v in given)
         with quiet():
-            at = polynomials.solved(xp, k, x, own, tau)
+            at = polynomials.solved_quotient(xp, k, x, own, tau)
             slopes = None
             if any(ctx.needs_input_grad):
-                slopes = torch.from_numpy(polynomials.slopes(xp, k, x, at))
+                slopes = torch.from_numpy(polynomials.quotient_slopes(xp, k, x, at))
         log, some = map(torch.from_numpy, (at.log, at.some))
         ctx.mark_non_differentiable(some)
         ctx.set_materialize_grads(False)
@@ -143,8 +143,10 @@ class QuickQuotient(Function):
             if not followed:
                 given = [v.detach().requires_grad_() for v in given]
             asked = [v for v in given if v.requires_grad]
-            at = polynomials.solved(namespace(given[0]), ctx.k, *given)
-            found = polynomials.slopes(namespace(given[0]), ctx.k, given[0], at)
+            at = polynomials.solved_quotient(namespace(given[0]), ctx.k, *given)
+            found = polynomials.quotient_slopes(
+                namespace(given[0]), ctx.k, given[0], at
+            )
             pairs = [(at.log, by_log), (found, by_slopes)]
             values, grads = zip(*(p for p in pairs if p[1] is not None), strict=True)
             more = {"create_graph": followed, "allow_unused": True}

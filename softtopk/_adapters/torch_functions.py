@@ -60,19 +60,19 @@ def _kind(x: Any) -> str:
     return "nested" if x.is_nested else "sparse"
 
 
-def _kept(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+def _widest(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """The type, or the widest one that the device has."""
     lacks = device.type in SINGLE and dtype == torch.float64
     return torch.float32 if lacks else dtype
 
 
-def _filled(value: Any, device: torch.device) -> Any:
+def _on_device(value: Any, device: torch.device) -> Any:
     """A tensor of one number that is on the CPU, on the device.
 
     By a fill where its derivative is not asked for: a copy would make the host wait for
     the device, which no CUDA graph can hold.
     """
-    dtype = _kept(value.dtype, device)
+    dtype = _widest(value.dtype, device)
     followed = value.requires_grad or internals.in_dual_level()
     traced = torch.compiler.is_compiling() or internals.transformed()
     unread = internals.is_fake(value) or internals.recorded()
@@ -172,7 +172,7 @@ class Arrays(Base):
                 raise TypeError("a list of tensors would lose their derivatives")
             value = torch.as_tensor(value)
             if like is not None:
-                value = value.to(_kept(value.dtype, like.device)).to(like.device)
+                value = value.to(_widest(value.dtype, like.device)).to(like.device)
         return value if like is None else Arrays.replicate(value, like)
 
     @staticmethod
@@ -266,7 +266,7 @@ class Arrays(Base):
                     f"number, got a tensor of shape {tuple(value.shape)} on "
                     f"{value.device}"
                 )
-            value = _filled(value, like.device)
+            value = _on_device(value, like.device)
         if is_divided(like) and not is_divided(value):
             from torch.distributed.tensor import DTensor
 
@@ -278,7 +278,7 @@ class Arrays(Base):
         """A list of numbers as a tensor, under torch.compile."""
         given = isinstance(values, (list, tuple, np.ndarray))
         if given and torch.compiler.is_compiling():
-            wide = _kept(torch.float64, like.device)
+            wide = _widest(torch.float64, like.device)
             return torch.as_tensor(values, dtype=wide, device=like.device)
         return values
 
@@ -485,7 +485,7 @@ class Arrays(Base):
         return tuple(torch.stack(v, dim=-1) for v in zip(*sums, strict=True))
 
 
-def _own(value: Any) -> Any:
+def _contiguous(value: Any) -> Any:
     """A contiguous copy, because the strides of a loop's state may not change."""
     return value.clone(memory_format=torch.contiguous_format)
 
@@ -499,13 +499,15 @@ def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
     # On the device of the others: a number on the CPU would take part in each pass.
     device = leaf(state).device
     start = [
-        _own(v) if isinstance(v, torch.Tensor) else torch.tensor(v, device=device)
+        _contiguous(v)
+        if isinstance(v, torch.Tensor)
+        else torch.tensor(v, device=device)
         for v in start
     ]
 
     def body(*flat: Any) -> tuple[Any, ...]:
         out, _ = internals.flatten(step(*internals.unflatten(flat, form)))
-        return tuple(map(_own, out))
+        return tuple(map(_contiguous, out))
 
     return internals.unflatten(
         internals.while_loop(

@@ -31,7 +31,7 @@ finishes longer searches, each program sums the whole row by itself.
 """
 
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
-"""Named curves with functions in `triton_curves.py`; other curves use `root.solve`."""
+"""Curves with functions in `triton_curves.py`; others use `root.solve_rows`."""
 
 WARP = 64 if torch.version.hip else 32
 """Threads that run in step."""
@@ -173,7 +173,7 @@ def _as_rows(x: Any) -> Any:
     return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
 
 
-def _column(values: Any, batch: Any) -> Any:
+def _per_row(values: Any, batch: Any) -> Any:
     """One number for each row; with stride 0 if all rows share one number."""
     return values.expand(batch).reshape(-1)
 
@@ -184,7 +184,7 @@ def _like(x: Any) -> Any:
     return torch.empty(x.shape, dtype=kind, device=x.device)
 
 
-def _numbers(x: Any) -> Any:
+def _empty_numbers(x: Any) -> Any:
     """An output with one number for each row."""
     return torch.empty(x.shape[:-1], dtype=working(x.dtype), device=x.device)
 
@@ -208,10 +208,10 @@ def select(
     from .triton_select import select_kernel
 
     known, batch = _curve(curve, alpha), x.shape[:-1]
-    out, a, t = _like(x), _numbers(x), _numbers(x)
+    out, a, t = _like(x), _empty_numbers(x), _empty_numbers(x)
     flat = _as_rows(x)
     floor = math.floor(k) if 0 <= k < 2.0**31 else -1
-    columns = [None if v is None else _column(v, batch) for v in (whole, part, tau)]
+    columns = [None if v is None else _per_row(v, batch) for v in (whole, part, tau)]
     _launch(
         select_kernel,
         *(flat, SUMS, flat, *(flat if v is None else v for v in columns)),
@@ -228,8 +228,8 @@ def select(
 def _(x: Any, *_: Any) -> Any:
     return (
         torch.empty(x.shape, dtype=x.dtype, device=x.device),
-        _numbers(x),
-        _numbers(x),
+        _empty_numbers(x),
+        _empty_numbers(x),
     )
 
 
@@ -250,7 +250,7 @@ def pull(
     known = _curve(curve, alpha)
     gx, gk, gtau = _like(x), torch.empty_like(a), torch.empty_like(a)
     flat, g = _as_rows(x), g.reshape(-1, x.shape[-1])
-    taus = None if tau is None else _column(tau, x.shape[:-1])
+    taus = None if tau is None else _per_row(tau, x.shape[:-1])
     _launch(
         pull_kernel,
         *(flat, 3, flat, g, a.reshape(-1), t.reshape(-1)),

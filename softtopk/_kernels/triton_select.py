@@ -280,7 +280,7 @@ def select_kernel(
     few = tl.minimum(one, rest)
     scale = tl.minimum(few, 1.0)
 
-    # The search: root.solve.  A row whose first guess is NaN is not searched: its
+    # The search: root.solve_rows.  A row whose first guess is NaN is not searched: its
     # threshold is NaN.
     done = ~inner | (t != t)
     before, width = zero + INF, zero + INF
@@ -340,7 +340,7 @@ def select_kernel(
         if S > 1:
             going = going & ((stage == LAST) | (stage > 1 + passes))
 
-    if ENDS:  # the middle, where the thresholds are an interval: root.settled
+    if ENDS:  # the middle, where the thresholds are an interval: root.middle_threshold
         CENTRE: tl.constexpr = 0.5 * LOW + 0.5 * HIGH
         m, least1, most = zero, zero + INF, zero - INF
         end = tl.where(2 + passes < LAST, 2 + passes, LAST + 1)
@@ -383,7 +383,9 @@ def select_kernel(
 
 
 @triton.jit
-def _weights(z, c, top, on, WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr):
+def _slope_weights(
+    z, c, top, on, WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr
+):
     """The slopes, divided by e^top if they are logarithms; 0 for entries not `on`."""
     w = WEIGHT(z, c, b)
     if LOGS:
@@ -454,7 +456,7 @@ def pull_kernel(
             g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
         on = (x > -INF) & free[:, None]
         z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
-        w = _weights(z, c, top, on, WEIGHT, LOGS, b)
+        w = _slope_weights(z, c, top, on, WEIGHT, LOGS, b)
         # In a bad row, whose slopes are 0: 0 if nothing depends on it, and else NaN.
         term = tl.where(bad[:, None] & (g != 0), NAN, w * g)
         W1, total1 = sum2(w, term)
@@ -473,7 +475,7 @@ def pull_kernel(
         on = (x > -INF) & free[:, None]
         z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
         d = tl.where(on, (x - a[:, None]) * inverse[:, None], 0.0)
-        w = _weights(z, c, top, on, WEIGHT, LOGS, b)
+        w = _slope_weights(z, c, top, on, WEIGHT, LOGS, b)
         gx = (w * size[:, None]) * (g - gk[:, None])
         gtau, gtau2 = _plus(gtau, gtau2, tl.sum(gx * d, 1), HELD)
         here = inside[:, None] & (j + col < n)[None, :]

@@ -6,9 +6,9 @@ names its library's functions and says how the library searches and differentiat
 on NumPy those of `softtopk` and `softtopk.losses`, elsewhere those of `softtopk.torch`
 and `softtopk.jax`, which `tools/frameworks_modules.py` writes.
 
-- ``select(curve, x, whole, part, tau, check)`` returns shares and thresholds.  The
-  search over sums is `special_rows.solved`, with the derivatives of
-  `selection_rule.push` and `selection_rule.pull`; NumPy has a quicker search.
+- ``select(curve, rows, check)`` returns shares and thresholds.  The search over sums is
+  `special_rows.solved`, with the derivatives of `selection_rule`; NumPy has a quicker
+  search.
 - ``attach(value, by)`` is a number for each row whose derivatives are given.  NumPy
   keeps them for `linearize`.
 

@@ -8,7 +8,7 @@ from typing import Any
 from .._contract import Adapter
 from .._rows.adapter_rows import checked, fit, word_for
 from .._rows.numpy_rows import NO_BUDGET, real_number, real_numbers
-from .._search.balance_search import Call
+from .._search.balance_search import BalanceCall
 from ..curves import Curve, resolve
 
 __all__ = ["balanced_topk"]
@@ -78,17 +78,17 @@ def balanced_topk(
     limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
     curve = resolve(curve)
     flat = checked(xp, S, NO_BUDGET, temperature, axes, where, check, "S")
-    call = Call(curve, limit, bool(xp.looks(flat.x, check)))
+    call = BalanceCall(curve, limit, bool(xp.looks(flat.x, check)))
     batch, (low, high) = flat.batch(), flat.sizes
     x = xp.reshape(flat.x, (*flat.x.shape[:-1], low, high))
     ascending = axes[0] % (len(batch) + 2) < axes[1] % (len(batch) + 2)
     m, n = (low, high) if ascending else (high, low)
-    first = _budgets(xp, k, (*batch, m), "k", x)
+    first = _side_budgets(xp, k, (*batch, m), "k", x)
     if columns is None:
         load = first.sum(-1)[..., None] / n
         second = xp.broadcast_to(load, (*load.shape[:-1], n))
     else:
-        second = _budgets(xp, columns, (*batch, n), "columns", x)
+        second = _side_budgets(xp, columns, (*batch, n), "columns", x)
         if not xp.own_rows:  # on NumPy the search compares the totals
             second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
     turned = bool(low < high)  # a size may be a symbol of torch.export
@@ -101,7 +101,7 @@ def balanced_topk(
     return flat.expand(xp, xp.reshape(p, flat.x.shape))
 
 
-def _budgets(
+def _side_budgets(
     xp: Adapter, given: Any, shape: tuple[int, ...], name: str, like: Any
 ) -> Any:
     """One budget for each row, or each column, of every matrix."""
@@ -117,7 +117,7 @@ def _budgets(
     return xp.reshape(values, (*like.shape[:-2], shape[-1]))
 
 
-def _ratio(xp: Adapter, k: Any, columns: Any, call: Call) -> Any:
+def _ratio(xp: Adapter, k: Any, columns: Any, call: BalanceCall) -> Any:
     """The factor that makes the columns sum to the rows' total.
 
     It is NaN if the two totals differ by more than rounding.

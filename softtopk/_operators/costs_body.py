@@ -11,7 +11,7 @@ from .._contract import Adapter, Way
 from .._rows.adapter_rows import (
     Asked,
     Rows,
-    as_rows,
+    as_adapter_rows,
     check_temperatures,
     fit,
     flat,
@@ -24,7 +24,7 @@ from .._search import costs_search, exact_sums
 from .._search.costs_search import fits_budget
 
 
-def checked(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
+def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     """The arguments as rows, and the costs as ``(..., n)``.
 
     The cost of an entry that takes no part is 1.  The budget is the sum of `whole` and
@@ -33,7 +33,7 @@ def checked(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     if xp.own_rows:
         found: tuple[Any, Any] = xp.priced(asked)
         return found
-    rows = as_rows(xp, asked, Way(), split)
+    rows = as_adapter_rows(xp, asked, Way(), split_float)
     x, given = rows.x, asked.cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
@@ -49,11 +49,11 @@ def checked(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
         whole, part = xp.where(over, spent, rows.whole), xp.where(over, 0, rows.part)
         rows = rows._replace(whole=whole, part=part)
     if xp.looks(x, asked.check):
-        verify(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
+        verify_costs(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
     return rows, c
 
 
-def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
+def split_float(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
     """The budget as a sum of two floats in the type of x; the first is a constant.
 
     A budget given in float64 is not a float32.  If most of it is spent on entries of
@@ -92,7 +92,7 @@ def _two_floats(xp: Any, k: Any, fixed: Any, x: Any) -> tuple[Any, Any]:
     return whole, xp.where(finite, k - xp.where(finite, whole, 0), 0)
 
 
-def verify(xp: Adapter, rows: Rows, c: Any) -> None:
+def verify_costs(xp: Adapter, rows: Rows, c: Any) -> None:
     """Raise the errors of the operators on NumPy for values out of range."""
     x, tau = rows.x, xp.detach(rows.tau)
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
@@ -108,7 +108,7 @@ def verify(xp: Adapter, rows: Rows, c: Any) -> None:
     check_costs(*at, np.ravel(k), eps, rows.name)
 
 
-def hard(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
+def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -> Any:
     """Dantzig's solution: shares of 1 in the order of x / c until the budget is spent.
 
     The costs are summed exactly in that order, so that rounding cannot change the entry

@@ -48,11 +48,10 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
     return alpha - 1, rows.held(xp, fits)
 
 
-def shares(xp: Adapter, y: Any, b: Any) -> Any:
+def order_shares(xp: Adapter, y: Any, b: Any) -> Any:
     """The shares of y, whose largest entry in each row is 0."""
     b = xp.broadcast_to(b, tuple(y.shape[:-1]))
-    run = xp.constant
-    s = xp.detach(run(_search, xp.detach(y), xp.detach(b)))
+    s = xp.detach(xp.constant(_newton_threshold, xp.detach(y), xp.detach(b)))
     for _ in range(2):
         p, slope = _value(xp, y, s, b)
         s = s + (xp.sum(p, axis=-1) - 1) / xp.sum(slope, axis=-1)
@@ -102,7 +101,7 @@ def _h(xp: Adapter, z: Any) -> Any:
     return xp.where(far, xp.log1p(wide) / wide, series)
 
 
-def _search(xp: Adapter, y: Any, b: Any) -> Any:
+def _newton_threshold(xp: Adapter, y: Any, b: Any) -> Any:
     """The threshold minus the largest score, by Newton's steps within a bracket.
 
     The steps are those for the b-th power of the sum, which is nearly linear in the

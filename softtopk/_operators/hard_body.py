@@ -7,7 +7,7 @@ from typing import Any
 
 from .._contract import Adapter
 from .._rows.adapter_rows import Asked, Rows, budget, checked, rows_of, scores
-from .._rows.budget import matched
+from .._rows.budget import of_one_type
 from .._rows.numpy_rows import check_count, check_per, check_ties, check_width
 from ..curves import Curve
 from . import costs_body
@@ -124,8 +124,8 @@ def _top_k(
     check_per(per)
     asked = Asked(x, k, None, 1.0, axis, where, cost, per, empty, check)
     if cost is not None:
-        rows, c = costs_body.checked(xp, asked)
-        return rows.expand(xp, costs_body.hard(xp, rows, c, per, share_ties))
+        rows, c = costs_body.checked_costs(xp, asked)
+        return rows.expand(xp, costs_body.dantzig_shares(xp, rows, c, per, share_ties))
     rows = rows_of(xp, asked._replace(whole=not share_ties, order=True))
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
@@ -276,11 +276,11 @@ def hard(
         above, tied = on & (key > pivot), on & (key == pivot)
     left = given.without(xp.sum(above, axis=-1))
     if share_ties:
-        left, count = matched(left, xp.clip(xp.sum(tied, axis=-1), 1, None))
+        left, count = of_one_type(left, xp.clip(xp.sum(tied, axis=-1), 1, None))
         share = left / count
         weight = xp.where(above, 1, xp.where(tied, share[..., None], 0))
     else:
-        count, left = matched(xp.cumsum(tied), left[..., None])
+        count, left = of_one_type(xp.cumsum(tied), left[..., None])
         taken = above | (tied & (count <= left))
         weight = xp.where(taken, xp.ones_like(x), 0)
     if xp.looks(x, check):

@@ -48,7 +48,7 @@ from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .entmax_order import entropy, orders
-from .entmax_order import shares as order_shares
+from .entmax_order import order_shares as order_shares
 from .hard_body import hard
 from .selection_body import of_checked
 from .simplex_body import logits
@@ -829,7 +829,10 @@ def _loss(
         rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
-        by = {name: (v, _kept(xp, keep, slope)) for name, (v, slope) in by.items()}
+        by = {
+            name: (v, _unless_ignored(xp, keep, slope))
+            for name, (v, slope) in by.items()
+        }
     value = xp.attach(value, by)
     value, rows = rows.spoil(xp, value), rows.spoilt()
     if keep is not None:
@@ -843,7 +846,9 @@ def _loss(
     return xp.where(count > 0, mean, math.nan)[()]
 
 
-def _kept(xp: Adapter, keep: Any, slope: Callable[[], Any]) -> Callable[[], Any]:
+def _unless_ignored(
+    xp: Adapter, keep: Any, slope: Callable[[], Any]
+) -> Callable[[], Any]:
     """The slope, with 0 for the rows that are ignored."""
 
     def kept() -> Any:

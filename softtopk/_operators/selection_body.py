@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Asked, Rows, as_rows
+from .._rows.adapter_rows import Asked, Rows, as_adapter_rows
 from .._rows.numpy_rows import check_per
 from .._search import costs_search
 from ..curves import Curve, resolve
@@ -147,11 +147,11 @@ def _selected(
     curve = resolve(asked.curve)
     check_per(asked.per)
     if asked.cost is not None:
-        rows, c = costs_body.checked(xp, asked)
-        call = costs_search.Call(curve, asked.per)
+        rows, c = costs_body.checked_costs(xp, asked)
+        call = costs_search.CostsCall(curve, asked.per)
         return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
     asked = asked._replace(curve=curve)
-    rows = xp.rows(asked) if xp.own_rows else as_rows(xp, asked)
+    rows = xp.rows(asked) if xp.own_rows else as_adapter_rows(xp, asked)
     return rows, xp.select(curve, rows, asked.check, shares)
 
 

@@ -11,7 +11,7 @@ from .._contract import Adapter
 from .._rows.adapter_rows import (
     Asked,
     Rows,
-    as_rows,
+    as_adapter_rows,
     finite_rows,
     scores,
     truncated_rows,
@@ -132,7 +132,9 @@ def entmax(
     if xp.is_array(alpha):
         rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
         b, rows = _entmax.orders(xp, alpha, rows, check)
-        return rows.expand(xp, _entmax.shares(xp, logits(xp, rows.x, rows.tau), b))
+        return rows.expand(
+            xp, _entmax.order_shares(xp, logits(xp, rows.x, rows.tau), b)
+        )
     alpha = real_number(alpha, "alpha", least=1)
     if alpha > 1:
         curve = Entmax(alpha)
@@ -299,7 +301,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     way = xp.how(x, curve, check)
     quick = way.numbers and not way.raw
     if quick:
-        rows = as_rows(xp, asked, way)
+        rows = as_adapter_rows(xp, asked, way)
         z, tau = rows.x, rows.tau
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
@@ -309,7 +311,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
     elif way.raw:  # a kernel, which makes a row without a finite entry NaN
-        rows = as_rows(xp, asked, way)
+        rows = as_adapter_rows(xp, asked, way)
     else:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     p, _, _ = xp.select(curve, rows, check if quick else False, True)

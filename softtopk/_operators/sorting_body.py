@@ -96,7 +96,7 @@ def soft_sort(
     # if it is huge, the largest of those that have a share of the place.
     P, half = _steps(xp, p), half[..., None, :]
     huge = abs(top) > float(xp.finfo(top.dtype).max) ** 0.5
-    own = huge[..., None] & (xp.detach(P) <= _least(xp, P)) | ~xp.isfinite(half)
+    own = huge[..., None] & (xp.detach(P) <= _least_share(xp, P)) | ~xp.isfinite(half)
     own = xp.max(xp.where(own, -math.inf, xp.detach(half)), axis=-1)
     top = xp.where(huge & (own > -math.inf), own, top)
     away = xp.where(xp.isfinite(half), half - top[..., None], 0)
@@ -176,10 +176,10 @@ def certain(xp: Any, P: Any, away: Any) -> Any:
     would be anything.
     """
     far = abs(away) > float(xp.finfo(P.dtype).max) ** 0.5
-    return xp.where(far & (P <= _least(xp, P)), 0, P)
+    return xp.where(far & (P <= _least_share(xp, P)), 0, P)
 
 
-def _least(xp: Any, P: Any) -> float:
+def _least_share(xp: Any, P: Any) -> float:
     return LEAST * float(xp.finfo(P.dtype).tiny)
 
 

@@ -201,7 +201,7 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
     return x
 
 
-def as_rows(
+def as_adapter_rows(
     xp: Adapter, asked: Asked, way: Way | None = None, parts: Any = None
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
@@ -456,14 +456,14 @@ def verify(
     if finite:
         fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
     if not fits:
-        budget = None if k is None else _numbers(xp, k)
+        budget = None if k is None else _budget_numbers(xp, k)
         check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
         _raise(xp.to_numpy(x), budget, name, finite, whole)
     far = float(xp.finfo(x.dtype).max) ** 0.5
     return inner and bool(((top - least) / tau < far).all())
 
 
-def _numbers(xp: Adapter, k: Budget) -> Any:
+def _budget_numbers(xp: Adapter, k: Budget) -> Any:
     """A budget as float64 numbers, whole + part."""
     return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
 
@@ -504,7 +504,7 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
     if xp.own_rows:
         return xp.rows(asked)
     none = isinstance(asked.k, type(NO_BUDGET))
-    rows = as_rows(xp, asked._replace(k=1) if none else asked)
+    rows = as_adapter_rows(xp, asked._replace(k=1) if none else asked)
     given = None if none else budget(rows.x, rows.whole, rows.part)
     if xp.looks(rows.x, asked.check):
         at = xp.detach(rows.x), given, rows.tau, asked.name

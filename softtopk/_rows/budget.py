@@ -9,7 +9,7 @@ import numpy as np
 from .namespace import namespace
 
 
-def matched(a: Any, b: Any) -> tuple[Any, Any]:
+def of_one_type(a: Any, b: Any) -> tuple[Any, Any]:
     """Two numbers in one type: if one holds integers and the other floats, the floats'.
 
     NumPy's of 64 bits become that by themselves.
@@ -35,18 +35,18 @@ class Budget(NamedTuple):
 
     def without(self, m: Any) -> Any:
         """k - m."""
-        whole, m = matched(self.whole, m)
-        whole, part = matched(whole - m, self.part)
+        whole, m = of_one_type(self.whole, m)
+        whole, part = of_one_type(whole - m, self.part)
         return whole + part
 
     def rest(self) -> Any:
         """n - k."""
-        n, whole = matched(self.n, self.whole)
-        n, part = matched(n - whole, self.part)
+        n, whole = of_one_type(self.n, self.whole)
+        n, part = of_one_type(n - whole, self.part)
         return n - part
 
     def mean(self) -> Any:
         """k / n."""
-        whole, part = matched(self.whole, self.part)
-        k, n = matched(whole + part, self.n)
+        whole, part = of_one_type(self.whole, self.part)
+        k, n = of_one_type(whole + part, self.n)
         return k / n

@@ -57,7 +57,7 @@ def quiet() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-class Rows(NamedTuple):
+class NumPyRows(NamedTuple):
     """Checked scores as rows, with all that is needed to restore the caller's shape.
 
     Attributes
@@ -126,10 +126,12 @@ class Rows(NamedTuple):
         values = _broadcast(as_real(array, name), self.batch, name)
         return values.reshape(self.x.shape[:1]).astype(self.x.dtype, copy=False)
 
-    def repeat(self, values: Array, name: str, of: str = "x") -> tuple[Rows, Array]:
+    def repeat(
+        self, values: Array, name: str, of: str = "x"
+    ) -> tuple[NumPyRows, Array]:
         """The rows and a value for each, both repeated as their broadcast needs."""
         if values.ndim == 0:
-            return self, _filled(self.x.shape[:1], values, values.dtype)
+            return self, _full(self.x.shape[:1], values, values.dtype)
         try:
             batch = np.broadcast_shapes(self.batch, values.shape)
         except ValueError:
@@ -218,7 +220,7 @@ def as_rows(
     name: str = "x",
     empty: str = "raise",
     order: bool = False,
-) -> Rows:
+) -> NumPyRows:
     """Check scores, budget, axis and mask, and lay the scores out as rows.
 
     Parameters
@@ -288,7 +290,7 @@ def as_rows(
         nothing = count == 0
         flat = _read_only(np.where(nothing[:, None], flat.dtype.type(0), flat))
         count = np.where(nothing, n, count)
-    rows = Rows(flat, _NONE, count, shape, batch, axes, shape, nothing, key)
+    rows = NumPyRows(flat, _NONE, count, shape, batch, axes, shape, nothing, key)
     if k is NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
@@ -299,7 +301,7 @@ def as_rows(
     if empty == "all":
         budget = np.minimum(budget, rows.finite)
     check_budget(budget, rows.finite, name)
-    return Rows(rows.x, budget, *rows[2:])
+    return NumPyRows(rows.x, budget, *rows[2:])
 
 
 def is_large(scores: Array) -> bool:
@@ -332,13 +334,13 @@ def check_gaps(values: Array, scores: Array, name: str) -> None:
         )
 
 
-def finite_rows(
+def finite_numpy_rows(
     x: ArrayLike,
     axis: Axis,
     where: ArrayLike | None,
     name: str = "x",
     empty: str = "raise",
-) -> Rows:
+) -> NumPyRows:
     """Rows without a budget, with at least one finite entry each.
 
     Raises
@@ -351,13 +353,13 @@ def finite_rows(
     return rows
 
 
-def truncated_rows(
+def truncated_numpy_rows(
     x: ArrayLike,
     k: ArrayLike,
     axis: Axis,
     where: ArrayLike | None,
     empty: str = "raise",
-) -> Rows:
+) -> NumPyRows:
     """Rows with a whole budget k >= 1 each.
 
     Raises
@@ -402,7 +404,7 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         return upper, upper
     if not both:  # upper may be infinite
         least = -np.inf if x.dtype.kind == "f" else 0
-        return upper, _filled(upper.shape, least, x.dtype)[()]
+        return upper, _full(upper.shape, least, x.dtype)[()]
     return upper, np.maximum.reduce(out[..., : n - K], axis=-1)
 
 
@@ -450,7 +452,7 @@ def divide(values: Array, tau: float) -> Array:
     return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
 
 
-def distances(x: Array, a: Any, tau: float, out: Array | None = None) -> Array:
+def numpy_distances(x: Array, a: Any, tau: float, out: Array | None = None) -> Array:
     """(x - a) / tau, also if x - a overflows."""
     if not np.count_nonzero(abs(a) > _FAR[x.dtype]):
         return divide(np.subtract(x, a, out=out), tau)
@@ -664,7 +666,7 @@ def check_budget(budget: Array, count: Array, name: str) -> None:
 def count_finite(rows: Array, name: str) -> Array:
     """Finite entries of each row; an error unless the others are all -inf."""
     if _all_finite(rows.reshape(-1)):
-        return _filled(rows.shape[:1], rows.shape[1], np.intp)
+        return _full(rows.shape[:1], rows.shape[1], np.intp)
     finite = np.isfinite(rows)
     bad = ~finite & (rows != -np.inf)
     if bad.any():
@@ -684,7 +686,7 @@ def _all_finite(values: Array) -> bool:
     return True
 
 
-def _filled(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
+def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
     """np.full, in a fraction of its time for a small array."""
     out: Array = np.empty(shape, dtype)
     out.fill(value)

@@ -9,10 +9,10 @@ the weights :math:`W=f'(u)` times
           =\begin{pmatrix}\sum_jW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dk_i\\
           \sum_iW_{ij}(dS_{ij}-u_{ij}\,d\tau)-\tau\,dc_j\end{pmatrix}.
 
-So a derivative needs only u and the temperature, and `push` and `pull` are functions of
-them.  Since u is an output with a derivative by the same rule, they can be
-differentiated again.  An entry whose share is forced has u = -inf (share 0) or +inf
-(share 1), and u is NaN in a matrix whose budgets are not met.  Derived in
+So a derivative needs only u and the temperature, and `push_balance` and `pull_balance`
+are functions of them.  Since u is an output with a derivative by the same rule, they
+can be differentiated again.  An entry whose share is forced has u = -inf (share 0) or
++inf (share 1), and u is NaN in a matrix whose budgets are not met.  Derived in
 *training/balance*.
 """
 
@@ -28,7 +28,7 @@ from .._search.row_column_fit import Additive
 from ..curves import Curve
 
 
-def push(
+def push_balance(
     curve: Curve, dS: Any, dk: Any, dc: Any, dtau: Any, u: Any, tau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of u."""
@@ -43,7 +43,7 @@ def push(
     return (dp if good is None else xp.spoil(dp, good)), du
 
 
-def pull(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
+def pull_balance(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any, ...]:
     """The gradients by S, k, columns and tau, from those by the shares and by u."""
     good, u = _good(u)
     gp = gp if good is None else namespace(u).spoil(gp, good)

@@ -11,8 +11,9 @@ With :math:`u_i=(x_i-\lambda s_i)/\tau` and :math:`\sum c_if(u_i)=K` (see
 So :math:`\partial p_i/\partial x_j=(\omega_i\delta_{ij}-\omega_is_ic_j\omega_j/
 \Omega)/\tau`: symmetric where s = c, and with :math:`s_i=1` after row i is multiplied
 by :math:`c_i`.  As without costs the anchor is a constant, the ratios
-:math:`\omega/\Omega` come from the logarithms of the slopes, and `push` and `pull` are
-written in x, c, t and tau, so that they can be differentiated again.
+:math:`\omega/\Omega` come from the logarithms of the slopes, and `push_costs` and
+`pull_costs` are written in x, c, t and tau, so that they can be differentiated
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from .._rows.adapter_rows import in_range
 from .._rows.namespace import namespace
 from .._search import costs_search, exact_sums, root
-from .._search.costs_search import Call
+from .._search.costs_search import CostsCall
 from ..curves import Curve
 
 
@@ -58,7 +59,7 @@ class Spent(NamedTuple):
     lam: Any
 
 
-def slopes(call: Call, point: tuple[Any, ...]) -> Spent:
+def spending_slopes(call: CostsCall, point: tuple[Any, ...]) -> Spent:
     """The slopes of every entry at the point x, c, a, t, tau."""
     (x, c, a, t, tau), curve = point, call.curve
     xp, free = namespace(x), abs(t) < math.inf
@@ -111,12 +112,12 @@ def _of_middle(
     return xp.where(flat, half / s, by_x), xp.where(flat & on, own, lam)
 
 
-def push(
-    call: Call, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
+def push_costs(
+    call: CostsCall, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
     xp, (at, fits) = namespace(at[0]), _clean(at)
-    found, tau = slopes(call, at), at[4]
+    found, tau = spending_slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
     if tau.ndim:
@@ -149,8 +150,8 @@ def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     return (x, c, a, t, tau), good
 
 
-def pull(
-    call: Call, at: tuple[Any, ...], gp: Any, gt: Any
+def pull_costs(
+    call: CostsCall, at: tuple[Any, ...], gp: Any, gt: Any
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
@@ -159,7 +160,7 @@ def pull(
     if fits is not None:
         gp = gp if gp is None else xp.spoil(gp, fits[..., None])
         gt = gt if gt is None else xp.spoil(gt, fits)
-    found, tau, c = slopes(call, at), at[4], at[1]
+    found, tau, c = spending_slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)

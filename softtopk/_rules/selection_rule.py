@@ -11,9 +11,9 @@ Here :math:`\lambda=a+\tau t`, and the anchor a is a constant.  The normalised s
 are computed from the logarithms of the slopes, so that they exist even if all slopes
 underflow.  If all slopes are 0, the derivative of the shares is 0.  The threshold is
 then the middle of an interval, and its derivative is 1/2 by the last score above it and
-1/2 by the first score below.  `push` and `pull` are functions of x, t and tau, and t
-has a derivative by the same rule, so they can be differentiated again.  Derived in
-*selection/derivatives*.
+1/2 by the first score below.  `push_selection` and `pull_selection` are functions of x,
+t and tau, and t has a derivative by the same rule, so they can be differentiated again.
+Derived in *selection/derivatives*.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     total = xp.sum(e, axis=-1)
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
-    if not plain:  # in a bad row, whose t is NaN, `push` and `pull` make it NaN
+    if not plain:  # a bad row, whose t is NaN, is made NaN by both of the callers
         good = (t == t)[..., None]
         w, s = xp.where(good, w, 1), xp.where(good, s, 1)
     steep = W > xp.finfo(W.dtype).tiny
     return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
 
 
-def push(
+def push_selection(
     curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, a, t and tau."""
@@ -151,7 +151,7 @@ def push(
     return xp.spoil(dp, fits[..., None]), xp.spoil(dt, fits)
 
 
-def pull(
+def pull_selection(
     curve: Curve, at: tuple[Any, ...], plain: bool, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
@@ -176,10 +176,10 @@ def pull(
 
 
 @quiet()
-def pull_on_numpy(
+def pull_selection_on_numpy(
     curve: Curve, by_tau: bool, x: Any, a: Any, t: Any, tau: Any, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any] | None:
-    """`pull` for a named curve and a single temperature, in fewer operations.
+    """`pull_selection` for a named curve and a single temperature, in fewer operations.
 
     The result is None if a row needs the logarithms of its slopes, or the derivative of
     the middle of an interval of thresholds.

@@ -20,10 +20,10 @@ from .._search.subset_law import (
 
 
 @quiet()
-def pull_on_numpy(
+def pull_subset_on_numpy(
     parts: list[Any], x: Any, tau: Any, a: Any, t: Any, g: Any
 ) -> tuple[Any, Any]:
-    """`pull` of g, from the blocks of `marginals_by_numpy`."""
+    """`pull_subset` of g, from the blocks of `marginals_by_numpy`."""
     gx = np.zeros(x.shape, x.dtype)
     rows, given = (v.reshape(-1, x.shape[-1]) for v in (gx, g))
     for at, block in parts:
@@ -45,7 +45,7 @@ def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
 
 
-def pull(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
+def pull_subset(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p."""
     wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
     gx = product(xp, tilt, circle, g) / wide

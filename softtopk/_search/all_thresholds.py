@@ -114,7 +114,9 @@ def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
     return xp.parts(decay, *(p for pair in pairs for p in pair))
 
 
-def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, Sums]:
+def _both_ways(
+    xp: Adapter, points: list[Any], tau: Any, decay: Any
+) -> tuple[Sums, Sums]:
     """Those for both directions, from the decays between neighbours."""
     n = points[0].shape[-1]
     if n <= _SHORT:
@@ -145,7 +147,7 @@ def _sums(xp: Adapter, points: list[Any], tau: Any, decay: Any) -> tuple[Sums, S
             carry = xp.running_product(into, False)[..., 1:, :]
         at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
         far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
-        ends = _sums(xp, at, tau, far)[back]
+        ends = _both_ways(xp, at, tau, far)[back]
         both.append(Sums(n, steps, carry, ends, back))
     return both[0], both[1]
 
@@ -188,7 +190,7 @@ class Both:
         self.xp = xp
         ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
         self.decay = _decays(xp, *ends, tau)  # between neighbours
-        self._before, self._after = _sums(xp, points, tau, self.decay)
+        self._before, self._after = _both_ways(xp, points, tau, self.decay)
 
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""

@@ -19,7 +19,7 @@ _STRIDE = 64.0  # the longest step of Newton's, in temperatures
 _LENGTHS = 16  # at most so many lengths of a step are tried
 
 
-class Call(NamedTuple):
+class BalanceCall(NamedTuple):
     """The arguments that are not arrays; `names` has that of the longer side first."""
 
     curve: Curve
@@ -127,17 +127,19 @@ def _going(*state: Any) -> Any:
     return ~state[-1].all()
 
 
-def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
+def balanced(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
     fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
     fits = fits & in_range(tau)
     tau = xp.where(fits, tau, 1)
-    x, k, c = _forced(bounded(x, tau), k, c)
+    x, k, c = _without_forced(bounded(x, tau), k, c)
     free = xp.isfinite(x)
     counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
-    span = -_least(xp.where(free, -x, math.inf)) - _least(xp.where(free, x, math.inf))
+    span = -_least_entry(xp.where(free, -x, math.inf)) - _least_entry(
+        xp.where(free, x, math.inf)
+    )
     span = xp.clip(span / tau, 0, None)
     goal = xp.finfo(x.dtype).eps * (32 + span)
     y, zero = xp.where(free, x, -math.inf), xp.zeros_like(tau)
@@ -151,7 +153,7 @@ def solved(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
     return _choose(fits, xp.where(free, at.u, x), math.nan)
 
 
-def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
+def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     """The scores with -inf and +inf for forced shares, and the remaining budgets.
 
     A budget of 0 or of all entries forces the shares of its row or column to be 0 or 1.
@@ -187,7 +189,7 @@ def _forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     return x, k, c
 
 
-def _least(x: Any) -> Any:
+def _least_entry(x: Any) -> Any:
     """The least entry of each matrix."""
     xp = namespace(x)
     return xp.min(xp.min(x, axis=-1), axis=-1)
@@ -205,7 +207,7 @@ def slopes_of(curve: Curve, u: Any) -> Any:
     return xp.where(xp.isfinite(u), curve.slope(unforced(u)), 0)
 
 
-def shares(curve: Curve, u: Any) -> Any:
+def balanced_shares(curve: Curve, u: Any) -> Any:
     """f(u), also at u = -inf and +inf; NaN stays NaN."""
     xp = namespace(u)
     ends = xp.where(u > 0, 1, xp.where(u < 0, 0, u))

@@ -28,7 +28,7 @@ class Counted(NamedTuple):
     above, least : (r, NODES) arrays
         How many scores are above each node, and how many are not below it.
     values, times, every : arrays
-        The scores in the intervals, as in `chunk_pass.Found`.
+        The scores in the intervals, as in `chunk_pass.Measured`.
     """
 
     above: Array
@@ -58,7 +58,7 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counted
     return Counted(above, least, *listed.result())
 
 
-def counted(parts: list[Counted]) -> Counted:
+def joined_counts(parts: list[Counted]) -> Counted:
     """What a pass has found of the same rows in all chunks, in their order."""
     every = np.max([part.every for part in parts], axis=0)
     kept = []
@@ -77,7 +77,7 @@ def counted(parts: list[Counted]) -> Counted:
     return Counted(above, least, values, times, every)
 
 
-class Search:
+class PlaceSearch:
     """The search for the scores at the places K >= 1 of rows."""
 
     def __init__(self, given: Survey, K: Array) -> None:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, distances
+from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import CLIP, EXP, Curve, Entmax
 from . import root
-from .numpy_sums import Scheme, _FlatEntmax, column, scheme_of
+from .numpy_sums import Scheme, _FlatEntmaxSums, column, scheme_of
 from .start import rebase
 
 PART = 1 << 15
@@ -59,7 +59,7 @@ class Survey(NamedTuple):
         return self._replace(**{name: getattr(self, name)[rows] for name in fields})
 
 
-class Found(NamedTuple):
+class Measured(NamedTuple):
     """What a pass finds of some rows, in one chunk or in all of them.
 
     Attributes
@@ -192,7 +192,7 @@ def measure(
     most: int,
     precise: bool,
     seed: int,
-) -> Found:
+) -> Measured:
     """A pass over a chunk ``(r, m)``.
 
     Parameters
@@ -236,11 +236,11 @@ def measure(
                 new = np.empty((len(some), nodes.a.shape[1], 4))
                 for j in range(new.shape[1]):
                     u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j])
-                    new[:, j] = np.stack(_plain(curve, u), axis=-1)
+                    new[:, j] = np.stack(_sums_of(curve, u), axis=-1)
             sums[rows] += new
             if gaps is not None:
                 _widen(gaps[rows], new, some, curve, nodes, rows, tau)
-    return Found(sums, gaps, *listed.result())
+    return Measured(sums, gaps, *listed.result())
 
 
 def schemed(
@@ -257,7 +257,7 @@ def schemed(
     kind = scheme_of(curve)
     # Flat entmax has its offsets from the share of the anchor, which is above 0.
     reach = _REACH[dtype]
-    if isinstance(curve, Entmax) and kind is _FlatEntmax:
+    if isinstance(curve, Entmax) and kind is _FlatEntmaxSums:
         reach = 0.25 / curve.b
     return anchor, t, kind if (abs(t) < reach).all() else None
 
@@ -295,7 +295,7 @@ def _of_scheme(
         np.copyto(room, x)
         x = room
     x, a, t, room = (x[0], a[0], t[0], room[0]) if single else (x, a, t, room)
-    v = scheme.prepare(distances(x, column(a, x), tau, room))
+    v = scheme.prepare(numpy_distances(x, column(a, x), tau, room))
     found: list[list[Any]] = []
     for j in range(t.shape[-1]):
         at = scheme.place(t[..., j])
@@ -305,14 +305,14 @@ def _of_scheme(
             C = 0 * P
         elif curve is CLIP:  # which counts otherwise
             m, C = C, 0 * P
-        elif isinstance(scheme, _FlatEntmax):
+        elif isinstance(scheme, _FlatEntmaxSums):
             W = W * np.exp(scheme.b * at)
         found.append([m, P, C + 0 * P, W])
     out: Array = np.moveaxis(np.array(found), (0, 1), (-2, -1))
     return out[None] if single else out
 
 
-def _plain(curve: Curve, u: Array) -> tuple[Any, ...]:
+def _sums_of(curve: Curve, u: Array) -> tuple[Any, ...]:
     """m, P, C and W at distances, where no scheme has them."""
     if not isinstance(curve, Entmax):
         return root.sums(curve, u)[:4]
@@ -385,7 +385,7 @@ class Listed:
         return values, times, self.every
 
 
-def found(parts: list[Found]) -> Found:
+def joined(parts: list[Measured]) -> Measured:
     """What a pass has found of the same rows in all chunks, in their order."""
     sums = np.stack([part.sums for part in parts], axis=-1).sum(axis=-1)
     gaps = parts[0].gaps
@@ -411,4 +411,4 @@ def found(parts: list[Found]) -> Found:
     values, times = (
         np.take_along_axis(v, order, axis=-1)[..., :width] for v in (values, times)
     )
-    return Found(sums, gaps, values, times, every)
+    return Measured(sums, gaps, values, times, every)

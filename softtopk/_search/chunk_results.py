@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, distances
+from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import Curve
 from . import root
 from .chunk_pass import PART, Points, places, schemed
@@ -37,7 +37,7 @@ def shares(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
         single = len(some) == 1
         d, at = (some[0], anchor[rows][0]) if single else (some, anchor[rows])
         by = offset[rows, 0][0] if single else offset[rows, 0]
-        v = scheme.prepare(distances(d, column(at, d), tau, d))
+        v = scheme.prepare(numpy_distances(d, column(at, d), tau, d))
         scheme.select(v, scheme.place(by))
         out[rows, columns] = v
         if np.count_nonzero(off):
@@ -52,7 +52,7 @@ def _distances(x: Array, tau: float, a: Array, t: Array) -> tuple[Array, Array]:
     return np.where(near, u, 0), near
 
 
-def slopes(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
+def chunk_slopes(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
     """The slopes f' of a chunk ``(r, m)``."""
     out = np.empty(x.shape)
     for rows, columns in places(x):
@@ -133,7 +133,7 @@ class Weight(NamedTuple):
 def below(x: Array, top: Array, tau: float) -> Array:
     """(x - top) / tau in double precision."""
     finite = np.where(top > -math.inf, top, 0)[:, None]
-    return distances(x.astype(np.float64), finite, tau)
+    return numpy_distances(x.astype(np.float64), finite, tau)
 
 
 def weigh(x: Array, tau: float, seed: int) -> Weight:

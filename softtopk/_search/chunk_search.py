@@ -31,10 +31,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .._rows.budget import Budget
-from .._rows.numpy_rows import Array, Rows
+from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 from . import costs_search, root
-from .chunk_pass import Found, Points, Survey, counted
+from .chunk_pass import Measured, Points, Survey, counted
 from .numpy_search import solve
 from .numpy_sums import scheme_of
 
@@ -63,7 +63,7 @@ def stride(n: int, rows: int) -> float:
     return max(1.0, n / size)
 
 
-class Search:
+class ChunkSearch:
     """The search for the thresholds of rows with 0 < k < n.
 
     The caller passes over the chunks at `nodes` and `windows` and tells what was found
@@ -179,7 +179,7 @@ class Search:
 
     # What a pass has found ---------------------------------------------------------
 
-    def learn(self, got: Found) -> None:
+    def learn(self, got: Measured) -> None:
         """Take the rows that are solved, and place the nodes of the others."""
         with np.errstate(all="ignore"):
             self._learn(got)
@@ -189,7 +189,7 @@ class Search:
         """Whether the next pass is to calculate in double precision in any case."""
         return not self.single and self.count > 0
 
-    def _learn(self, got: Found) -> None:
+    def _learn(self, got: Measured) -> None:
         self.count += 1
         if self.first:
             self._closer(got)
@@ -213,7 +213,7 @@ class Search:
         if got.gaps is not None:
             gap = tuple(np.moveaxis(got.gaps[rows, best], -1, 0))
             whole = Budget(*(v[left] for v in self.budget))
-            settled = root.settled(self.curve, whole, tau, *answer, gap)
+            settled = root.middle_threshold(self.curve, whole, tau, *answer, gap)
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
         above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
@@ -224,8 +224,8 @@ class Search:
         low = nodes.at(lower).where(above > 0, old[0])
         high = nodes.at(upper).where(above < NODES, old[1])
         ends = [
-            _End(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
-            _End(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
+            _Bound(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
+            _Bound(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
         ]
         for end, new in ((self.low, low), (self.high, high)):
             end.a[left], end.t[left] = new.a, new.t
@@ -266,7 +266,7 @@ class Search:
             return
         self._place(left, keep, ends, width, inside, whole, close, got)
 
-    def _chosen(self, got: Found, bracket: Array) -> Found:
+    def _chosen(self, got: Measured, bracket: Array) -> Measured:
         """The scores of the windows that matter, as those of one window."""
         r, _, length = got.values.shape
         rows, two = np.arange(r), self.mode == 2
@@ -283,7 +283,7 @@ class Search:
         return got._replace(values=joined[0], times=joined[1], every=every[:, None])
 
     def _resolved(
-        self, ends: list[_End], width: Array, got: Found
+        self, ends: list[_Bound], width: Array, got: Measured
     ) -> tuple[Array, Array]:
         """How far above the lower end the threshold is, and whether that is exact."""
         curve, tau, (low, high) = self.curve, self.tau, ends
@@ -358,12 +358,12 @@ class Search:
         self,
         left: Array,
         keep: Array,
-        ends: list[_End],
+        ends: list[_Bound],
         width: Array,
         inside: Array,
         whole: Array,
         close: Points,
-        got: Found,
+        got: Measured,
     ) -> None:
         """The nodes of the next pass, of the rows that are kept."""
         tau = self.tau
@@ -445,7 +445,7 @@ class Search:
             self.guess = y, slope, error
             self.nodes = Points(at.a[:, None], at.t[:, None])
 
-    def _closer(self, got: Found) -> None:
+    def _closer(self, got: Measured) -> None:
         """The node of the last pass: Newton's step, as a change of the sample's sum."""
         at = self.nodes.at((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
@@ -470,7 +470,7 @@ class Search:
         self.nodes = Points(near.a[:, None], near.t[:, None])
         self.first = False
 
-    def _finish(self, got: Found) -> None:
+    def _finish(self, got: Measured) -> None:
         """Take the rows that the sums at one node, near the threshold, are enough for.
 
         The sum of the scores that stay on one piece of the curve is an exponential, or
@@ -540,7 +540,7 @@ class Search:
         count = (x > -math.inf).sum(axis=-1)
         fit = (y > 0) & (y < count)
         k = np.where(fit, y, 0.5 * count)
-        result = solve(self.curve, _as_rows(x, k, count), self.tau)
+        result = solve(self.curve, _as_numpy_rows(x, k, count), self.tau)
         at = Points(result.anchor, result.offset)
         if fit.all():
             return at
@@ -553,7 +553,7 @@ class Search:
         x = np.where(times > 0, x, 0)
         row = costs_search.row(x, times, whole, y - whole, self.tau, "cost")
         return Points(
-            *costs_search.solve(self.curve, row, (y > 0) & (y < times.sum(-1)))
+            *costs_search.solve_costs(self.curve, row, (y > 0) & (y < times.sum(-1)))
         )
 
     def _within(self, at: Points, rows: Array) -> Points:
@@ -599,7 +599,7 @@ class Search:
         self.nodes = Points(*(np.stack(v, axis=-1) for v in zip(*nodes, strict=True)))
 
 
-class _End(NamedTuple):
+class _Bound(NamedTuple):
     """An end of the bracket, and the sums there."""
 
     at: Points
@@ -609,9 +609,9 @@ class _End(NamedTuple):
     C: Array
     W: Array
 
-    def only(self, keep: Array) -> _End:
+    def only(self, keep: Array) -> _Bound:
         """Of some rows."""
-        return _End(self.at.at(keep), *(v[keep] for v in self[1:]))
+        return _Bound(self.at.at(keep), *(v[keep] for v in self[1:]))
 
 
 def kinks_of(curve: Curve) -> list[float]:
@@ -651,6 +651,8 @@ def _cubic_root(first: Array, last: Array, turn: Array, turn1: Array) -> Array:
     return 0.5 * (low + high)
 
 
-def _as_rows(x: Array, k: Array, finite: Array) -> Rows:
+def _as_numpy_rows(x: Array, k: Array, finite: Array) -> NumPyRows:
     shape = x.shape
-    return Rows(x, np.asarray(k, np.float64), finite, shape, shape[:1], (-1,), shape)
+    return NumPyRows(
+        x, np.asarray(k, np.float64), finite, shape, shape[:1], (-1,), shape
+    )

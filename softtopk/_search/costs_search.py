@@ -87,7 +87,7 @@ class Row(NamedTuple):
 
 def left(whole: Any, part: Any, spent: Any) -> Any:
     """The budget whole + part minus the costs, which are given as three sums."""
-    return exact_sums.total([whole, -spent[0], part, -spent[1], -spent[2]])
+    return exact_sums.exact_total([whole, -spent[0], part, -spent[1], -spent[2]])
 
 
 def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
@@ -96,7 +96,7 @@ def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
     return Row(x, c, halves, exact_sums.summable(c), whole, part, tau)
 
 
-def begin(curve: Curve, row: Row) -> State:
+def begin_costs(curve: Curve, row: Row) -> State:
     """The bracket, and a first guess: Newton's step if all slopes were equal."""
     xp, c, on = namespace(row.x), row.c, row.c > 0
     eps, tiny = (getattr(xp.finfo(c.dtype), v) for v in ("eps", "tiny"))
@@ -125,7 +125,7 @@ def begin(curve: Curve, row: Row) -> State:
     return follow(State(a, Search(t, low, high, far, far), is_nan(t)), row.tau)
 
 
-def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
+def advance_costs(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
     """The next state, from the sums over the rows at `at`.
 
     A row has converged if its excess is no larger than the rounding error of its sums,
@@ -162,7 +162,7 @@ def advance(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
     return follow(State(a, found._replace(t=t), done | settled), row.tau)
 
 
-def solve(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
+def solve_costs(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
     """Anchors and offsets of the `free` rows, with 0 < K < the sum of the costs."""
     xp = namespace(row.x)
     steep = xp.max(row.c, axis=-1) if row.halves else xp.ones_like(row.c[..., 0])
@@ -171,15 +171,15 @@ def solve(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
         return (count < LIMIT) & ~at.done.all()
 
     def step(count: Any, at: State) -> tuple[Any, State]:
-        return count + 1, advance(curve, row, at, count, steep)
+        return count + 1, advance_costs(curve, row, at, count, steep)
 
-    start = begin(curve, row)
+    start = begin_costs(curve, row)
     _, at = loop(going, step, (0, start._replace(done=start.done | ~free)))
     a, t = at.anchor, at.search.t
-    return settled(curve, row, a, t) if ends(curve) else (a, t)
+    return middle_price(curve, row, a, t) if ends(curve) else (a, t)
 
 
-def settled(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
+def middle_price(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
     """The thresholds; where they are an interval with all shares 0 or 1, its middle.
 
     The upper end is the first threshold at which the share of an entry above falls
@@ -202,7 +202,7 @@ def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
     return (d - most) / s, (d - least) / s, above
 
 
-class Call(NamedTuple):
+class CostsCall(NamedTuple):
     """What a solution depends on besides arrays."""
 
     curve: Curve
@@ -229,8 +229,8 @@ def fits_budget(
     return fits, c, rest
 
 
-def solved(
-    call: Call, x: Any, whole: Any, part: Any, c: Any, tau: Any
+def spent(
+    call: CostsCall, x: Any, whole: Any, part: Any, c: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets of rows with costs.
 
@@ -253,7 +253,7 @@ def solved(
         scale,
         call.per,
     )
-    a, t = solve(call.curve, given, inner)
+    a, t = solve_costs(call.curve, given, inner)
     outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
     t = xp.where(fits, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)

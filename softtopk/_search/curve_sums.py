@@ -54,7 +54,7 @@ def _positive(w: Any) -> Any:
     return total(w > 0, w, 0)
 
 
-def _exp(u: Any) -> Sums:
+def _exp_sums(u: Any) -> Sums:
     P, m = in_turn(u, lambda u: (u > 0, namespace(u).exp(u)), _low, tally)
     return m, P, 0 * P, P, P
 
@@ -109,7 +109,7 @@ def _triangular(u: Any) -> Sums:
 
 
 _QUICK: list[tuple[Curve, Function]] = [
-    (EXP, _exp),
+    (EXP, _exp_sums),
     (LAPLACE, _laplace),
     (SIGMOID, _sigmoid),
     (CLIP, _clip),
@@ -117,6 +117,6 @@ _QUICK: list[tuple[Curve, Function]] = [
 ]
 
 
-def quick(curve: Curve) -> Function | None:
+def fused_sums(curve: Curve) -> Function | None:
     """The function with the sums of a named curve, or None for another curve."""
     return next((found for known, found in _QUICK if known is curve), None)

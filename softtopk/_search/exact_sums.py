@@ -34,10 +34,10 @@ def halves(a: Any, bits: int | None = None) -> Halves:
 def minus_product(x: Any, a: Halves, b: Halves) -> Any:
     """x - a b, with an error of an ulp of the result plus eps^2 (|x| + |a b|)."""
     (a1, a0), (b1, b0) = a, b
-    return total([x, -(a1 * b1), -(a1 * b0), -(a0 * b1), -(a0 * b0)], 1)
+    return exact_total([x, -(a1 * b1), -(a1 * b0), -(a0 * b1), -(a0 * b0)], 1)
 
 
-def total(terms: list[Any], times: int = 2) -> Any:
+def exact_total(terms: list[Any], times: int = 2) -> Any:
     """The sum of a few arrays, as if rounded once from `times` + 1 times the digits."""
     terms = list(terms)
     for _ in range(times):

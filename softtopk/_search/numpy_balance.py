@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, Rows
+from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import Curve
-from .balance_search import Call, bounded
+from .balance_search import BalanceCall, bounded
 from .numpy_search import Solution, solve
 from .row_column_fit import Additive
 
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
         return float((np.abs(errors) / budget).max())
 
 
-class State(NamedTuple):
+class Balanced(NamedTuple):
     """Shares, thresholds of rows (anchor, offset) and columns, and column errors."""
 
     p: Array
@@ -142,7 +142,7 @@ def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
 
 def balanced_matrix(
     curve: Curve, problem: Problem, tau: float, limit: int, names: tuple[str, str]
-) -> State:
+) -> Balanced:
     """Shares with these budgets, with a start from those at higher temperatures."""
     x = problem.x
     scores = x[np.isfinite(x)]
@@ -152,9 +152,9 @@ def balanced_matrix(
     stages = max(0, math.ceil(math.log(max(spread, tau) / tau, _COOLING)))
     for stage in range(stages, 0, -1):
         warm = tau * _COOLING**stage
-        beta, _ = _search(curve, problem, beta, warm, _WARM, _NEAR, names)
+        beta, _ = _column_thresholds(curve, problem, beta, warm, _WARM, _NEAR, names)
     goal = _EPS * (32 + float(np.ptp(scores)) / tau)
-    beta, off = _search(curve, problem, beta, tau, limit, goal, names)
+    beta, off = _column_thresholds(curve, problem, beta, tau, limit, goal, names)
     at = _at(curve, problem, beta, tau)
     if off > 16 * goal:
         _check_fit(problem, at.anchor + tau * at.offset, names)
@@ -167,7 +167,7 @@ def balanced_matrix(
     return at
 
 
-def _search(
+def _column_thresholds(
     curve: Curve,
     problem: Problem,
     beta: Array,
@@ -193,19 +193,21 @@ def _search(
     return at.beta, problem.off(at.off)
 
 
-def _at(curve: Curve, problem: Problem, beta: Array, tau: float) -> State:
+def _at(curve: Curve, problem: Problem, beta: Array, tau: float) -> Balanced:
     """The state with all rows at their budgets, for these thresholds of the columns."""
     found = _thresholds(curve, problem.x - beta, problem.k, tau)
-    return State(*found, beta, found.p.sum(axis=0) - problem.c)
+    return Balanced(*found, beta, found.p.sum(axis=0) - problem.c)
 
 
-def _alternate(curve: Curve, problem: Problem, alpha: Array, tau: float) -> State:
+def _alternate(curve: Curve, problem: Problem, alpha: Array, tau: float) -> Balanced:
     """The state after the columns, and then the rows, are put at their budgets."""
     found = _thresholds(curve, problem.x.T - alpha, problem.c, tau)
-    return _at(curve, problem, _centred(found.anchor + tau * found.offset), tau)
+    return _at(curve, problem, _without_mean(found.anchor + tau * found.offset), tau)
 
 
-def _newton(curve: Curve, problem: Problem, at: State, tau: float) -> State | None:
+def _newton(
+    curve: Curve, problem: Problem, at: Balanced, tau: float
+) -> Balanced | None:
     """The state after Newton's step, shortened or lengthened; None if none is found.
 
     The first length tried that shrinks the sum of the errors is taken.  If there is
@@ -214,14 +216,14 @@ def _newton(curve: Curve, problem: Problem, at: State, tau: float) -> State | No
     dual is convex, and its slope is minus the inner product of errors and step.
     """
     # weights near 0 may overflow in a quotient
-    step = tau * Additive(slopes(curve, problem.x, at, tau)).reduced(at.off)
+    step = tau * Additive(balance_slopes(curve, problem.x, at, tau)).reduced(at.off)
     longest = np.abs(step).max()
     if not math.isfinite(longest):
         return None
     length, low, high = min(1.0, _STRIDE * tau / longest), 0.0, math.inf
     before = None
     for _ in range(_LENGTHS):
-        new = _at(curve, problem, _centred(at.beta + length * step), tau)
+        new = _at(curve, problem, _without_mean(at.beta + length * step), tau)
         if new.error <= (1 - 0.2 * length) * at.error:
             return new
         if new.off @ step > 0:
@@ -240,22 +242,24 @@ def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     x = np.ascontiguousarray(x)
     count = np.isfinite(x).sum(axis=-1)
     m, n = x.shape
-    return solve(curve, Rows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
+    return solve(curve, NumPyRows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
 
 
-def _centred(beta: Array) -> Array:
+def _without_mean(beta: Array) -> Array:
     """The thresholds minus their mean; 0 for a column that takes no part."""
     taking = np.isfinite(beta)
     return np.where(taking, beta - beta[taking].mean(), 0)
 
 
-def slopes(curve: Curve, x: Array, at: State, tau: float) -> Array:
+def balance_slopes(curve: Curve, x: Array, at: Balanced, tau: float) -> Array:
     """W, the slope of the curve at every entry."""
     u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
     return np.where(np.isfinite(u), curve.slope(u), 0)
 
 
-def on_matrix(call: Call, x: Any, k: Any, c: Any, tau: float) -> tuple[Problem, State]:
+def on_matrix(
+    call: BalanceCall, x: Any, k: Any, c: Any, tau: float
+) -> tuple[Problem, Balanced]:
     """The problem of one matrix and its solution, by the search on NumPy."""
     one = problem_of(bounded(x, tau), k, c, call.names)
     return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, distances, row_dot
+from .._rows.numpy_rows import Array, numpy_distances, row_dot
 
 _EPS = 2.0**-52
 _HUGE = 1e300  # finite, so that it gives 0 at the distance 0, and at least 1 elsewhere
@@ -127,7 +127,7 @@ def _entmax_near(
     counts = np.diff(starts, append=index.size)
     d = x.reshape(-1)[index].astype(np.float64)
     near = _Near(d, starts, counts, b, np.full(R, most))
-    distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
+    numpy_distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
     m = near.solve()
     values = near.balanced(m)
     p = np.zeros(x.shape, x.dtype)
@@ -144,7 +144,7 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     over the row removes it.
     """
     z = x.astype(np.float64)
-    distances(z, z.max(axis=-1, keepdims=True), tau, z)
+    numpy_distances(z, z.max(axis=-1, keepdims=True), tau, z)
     if b != 1:
         z *= b
     np.maximum(z, -1, out=z)
@@ -383,7 +383,7 @@ class _Near:
 
 def below_top(x: Array, tau: float) -> Array:
     """(x - max) / tau."""
-    return distances(x, x.max(axis=-1, keepdims=True), tau)
+    return numpy_distances(x, x.max(axis=-1, keepdims=True), tau)
 
 
 def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:

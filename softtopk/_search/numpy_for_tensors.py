@@ -7,13 +7,19 @@ from typing import Any
 import numpy as np
 
 from .._rows.adapter_rows import check_temperatures
-from .._rows.numpy_rows import Rows, check_budget, check_finite, count_finite, quiet
+from .._rows.numpy_rows import (
+    NumPyRows,
+    check_budget,
+    check_finite,
+    count_finite,
+    quiet,
+)
 from ..curves import CLIP, Curve, Entmax
-from .balance_search import Call
+from .balance_search import BalanceCall
 from .numpy_balance import on_matrix
 from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
-from .numpy_subset import blocks, settled
+from .numpy_subset import all_or_none, blocks
 
 _SHORT, _FEW = 512, 1 << 13
 """Entmax sorts rows up to the first length if all rows together have few entries."""
@@ -36,7 +42,7 @@ def solved_by_numpy(
     tiny = float(np.finfo(x.dtype).tiny)
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
-    rows = Rows(flat, k, n, x.shape, batch, (-1,), x.shape)
+    rows = NumPyRows(flat, k, n, x.shape, batch, (-1,), x.shape)
     found = solve(curve, rows, tau, sums)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
@@ -77,8 +83,8 @@ def marginals_by_numpy(
     fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
     if not (fits and bool(((k >= 0) & (k <= finite)).all())):
         return None
-    rows = Rows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
-    p, (a, t, chance) = settled(rows), np.zeros((3, len(flat)), x.dtype)
+    rows = NumPyRows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
+    p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)
     parts = list(blocks(rows, float(tau)))
     for at, block in parts:
         p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
@@ -87,7 +93,7 @@ def marginals_by_numpy(
 
 
 @quiet()
-def balanced_by_numpy(call: Call, x: Any, k: Any, c: Any, tau: Any) -> Any:
+def balanced_by_numpy(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u by the search on NumPy, which raises the errors and warnings."""
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
     c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]

@@ -11,7 +11,7 @@ Three shortcuts are for long rows only.  The first t is found from a sample of t
 The k-th score of the sample serves as the anchor if the threshold turns out to be near
 it.  And if only few entries have terms that can change with the threshold, later passes
 sum only those.  A curve without a scheme, such as one of the user's, goes to
-`root.solve`.
+`root.solve_rows`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .._rows.namespace import choose
 from .._rows.numpy_rows import (
     WHOLE,
     Array,
-    Rows,
-    distances,
+    NumPyRows,
     divide,
+    numpy_distances,
     order_pair,
     row_dot,
     row_sum,
 )
 from ..curves import Curve
 from . import root
-from .numpy_sums import Moments, Scheme, column, scheme_of
+from .numpy_sums import Scheme, ShareSums, column, scheme_of
 from .start import Search, bracket, moments
 
 _BLOCK = 1 << 20  # bytes of short rows, or of part of a long one, in one block
@@ -67,7 +67,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    curve: Curve, rows: Rows, tau: float = 1.0, sums: type[Scheme] | None = None
+    curve: Curve, rows: NumPyRows, tau: float = 1.0, sums: type[Scheme] | None = None
 ) -> Solution:
     """Solve every row, from `as_rows` with a budget.
 
@@ -104,11 +104,11 @@ def solve(
 def _plain(
     curve: Curve, x: Array, k: Array, finite: Array, tau: float, p: Array
 ) -> tuple[Array, Array]:
-    """Anchors and offsets by `root.solve`, in double precision; p gets the shares."""
+    """Anchors and offsets by `root.solve_rows` in float64; p gets the shares."""
     x = x.astype(np.float64)
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite)
-    a, t = root.solve(curve, x, budget, tau, moments(x, finite))
+    a, t = root.solve_rows(curve, x, budget, tau, moments(x, finite))
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
 
@@ -155,7 +155,7 @@ class _Block:
 
     def _distances(self) -> Array:
         """(x - anchor) / tau, written to p."""
-        return distances(self.x, column(self.anchor, self.x), self.tau, self.p)
+        return numpy_distances(self.x, column(self.anchor, self.x), self.tau, self.p)
 
     def _anchored(self) -> Any:
         """t for the anchors that are set; the shares are written to p."""
@@ -164,7 +164,7 @@ class _Block:
         sums = _Sums(self.scheme, self.scheme.prepare(d), self.k)
         if not self.single or not settled:
             few = self._narrow(sums) if self.single and self.n > _ALONE else sums
-            t = _search(few, t, self._bracket, settled)
+            t = _offsets(few, t, self._bracket, settled)
         sums.select(t)
         return t
 
@@ -253,9 +253,9 @@ class _Block:
         if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
             return None
         t = scheme.start(sample, budget, scheme.place(np.float64(-scheme.curve.centre)))
-        t = _search(_Sums(scheme, scheme.prepare(sample.copy()), budget), t)
+        t = _offsets(_Sums(scheme, scheme.prepare(sample.copy()), budget), t)
         sums = _Sums(scheme, scheme.prepare(self._distances()), k)
-        t = _search(sums, t)
+        t = _offsets(sums, t)
         offset, width = scheme.offset(t), high - low
         if not abs(offset) <= min(math.log(n), 1 + width):
             return None
@@ -268,7 +268,7 @@ class _Block:
         return t
 
 
-def _search(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
+def _offsets(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any:
     """The t of every row of a block, or of a single row, from the first t.
 
     `bracket` is a function that returns bounds of t.  It is called only if the search
@@ -327,7 +327,7 @@ class _Sums:
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
         self.plain = not (cut or fixed)
 
-    def __call__(self, t: Any) -> Moments:
+    def __call__(self, t: Any) -> ShareSums:
         if self.plain:
             return self.scheme.moments(self.v, t)
         moments = [*self.fixed, *(self.scheme.moments(part, t) for part in self.parts)]
@@ -339,7 +339,7 @@ class _Sums:
         for part in self.parts:
             self.scheme.select(part, t)
 
-    def last(self, t: Any, step: Any, moments: Moments) -> Any:
+    def last(self, t: Any, step: Any, moments: ShareSums) -> Any:
         """Whether a step is the last: it is small, or exact and leaves m unchanged.
 
         A small step is not the last if it passes a point where the slope jumps (in a

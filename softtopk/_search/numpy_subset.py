@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import Array, Rows, divide, kth_largest
+from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
 _BLOCK = 65536  # entries of a block, so that a few arrays of this size fit the cache
@@ -202,16 +202,16 @@ def _horner(coefficients: Array, v: Array) -> Array:
     return out
 
 
-def _centred(x: Array, k: Array, temperature: float) -> tuple[Array, Array]:
+def _from_kth(x: Array, k: Array, temperature: float) -> tuple[Array, Array]:
     """(x - a) / temperature as ``(n, R)``, a the k-th largest entry of its row."""
     anchor = kth_largest(x, k)
     y = np.empty(x.shape[::-1], x.dtype)
     return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
 
 
-def _solve(x: Array, k: Array, count: Array, temperature: float) -> Block:
+def _tilted(x: Array, k: Array, count: Array, temperature: float) -> Block:
     """The tilted law of rows ``(R, n)`` with 0 < k < count."""
-    y, anchor = _centred(x, k, temperature)
+    y, anchor = _from_kth(x, k, temperature)
     dtype = y.dtype
     reach = _REACH[dtype.char]
     odds = np.clip(y, -reach, reach)
@@ -439,7 +439,7 @@ def _degree(total: float, edge: float, eps: float) -> int:
     return 64
 
 
-def blocks(rows: Rows, temperature: float) -> Iterator[tuple[Any, Block]]:
+def blocks(rows: NumPyRows, temperature: float) -> Iterator[tuple[Any, Block]]:
     """The rows whose marginals are not all 0 or 1, block by block."""
     which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
@@ -448,10 +448,10 @@ def blocks(rows: Rows, temperature: float) -> Iterator[tuple[Any, Block]]:
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:
             part = slice(part[0], part[-1] + 1)  # a view is cheaper than a copy
-        yield part, _solve(rows.x[part], rows.k[part], rows.finite[part], temperature)
+        yield part, _tilted(rows.x[part], rows.k[part], rows.finite[part], temperature)
 
 
-def settled(rows: Rows) -> Array:
+def all_or_none(rows: NumPyRows) -> Array:
     """The marginals of rows with k = 0 or k = n, and 0 for all other rows."""
     out = np.zeros(rows.x.shape, rows.x.dtype)
     full = np.flatnonzero((rows.k == rows.finite) & (rows.k > 0))
@@ -460,9 +460,9 @@ def settled(rows: Rows) -> Array:
     return out
 
 
-def partition(rows: Rows, temperature: float) -> tuple[Array, Array]:
+def numpy_partition(rows: NumPyRows, temperature: float) -> tuple[Array, Array]:
     """tau log Z_k(x/tau) and the marginals of every row."""
-    p = settled(rows)
+    p = all_or_none(rows)
     out = np.where(p > 0, rows.x, 0).sum(-1, dtype=np.float64)
     for part, block in blocks(rows, temperature):
         p[part] = block.marginals.T

@@ -21,7 +21,7 @@ from .._rows.numpy_rows import WHOLE, Array, row_dot, row_sum
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
 # m, P, C and W (and P for S): one number for each row, or one number.
-Moments = tuple[Any, Any, Any, Any]
+ShareSums = tuple[Any, Any, Any, Any]
 
 # Distances are clipped to this, because exp of a larger argument, or a product of a few
 # of these exponentials, would overflow.
@@ -100,7 +100,7 @@ class Scheme:
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.place(self.offset(t) + self.curve.centre + move)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         """m, P, C and W of v = prepare(d)."""
         raise NotImplementedError
 
@@ -108,7 +108,7 @@ class Scheme:
         """Masks of the entries that m counts, for an exact or counted scheme."""
         raise NotImplementedError
 
-    def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t."""
         m, P, C, W = moments
         excess = P - C - (k - m)
@@ -119,7 +119,7 @@ class Scheme:
         raise NotImplementedError
 
 
-class _Exp(Scheme):
+class _ExpSums(Scheme):
     # `prepare` computes V = e^d.  With u = e^-t the shares are min(1, u V).  Let m be
     # the number of entries with u V > 1, and S the sum of V over the other entries.
     # Then the excess is m + u S - k.  It is a concave function of u, so its tangents
@@ -141,7 +141,7 @@ class _Exp(Scheme):
         return upper
 
     def prepare(self, d: Array) -> Array:
-        return _exp(d)
+        return _exp_in_place(d)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
         if d.ndim > 1 or len(d) > _SHORT:
@@ -156,7 +156,7 @@ class _Exp(Scheme):
         u = np.maximum.reduce((k - m) / S[: len(m)])
         return -np.log(u)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         low = np.less_equal(v, column(np.exp(t), v), out=self.room(v)[0])
         S = row_dot(v, low)
         return v.shape[-1] - row_dot(low, low, WHOLE), S, S, S
@@ -164,7 +164,7 @@ class _Exp(Scheme):
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (v > column(np.exp(t), v),)
 
-    def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
         m, S, _, _ = moments
         return m - k + S * np.exp(-t), np.log(S / (k - m))
 
@@ -173,16 +173,16 @@ class _Exp(Scheme):
         v.clip(0, 1, out=v)
 
 
-class _Laplace(Scheme):
+class _LaplaceSums(Scheme):
     exact = True
 
     def prepare(self, d: Array) -> Array:
-        return _exp(d)
+        return _exp_in_place(d)
 
     def quantile(self, k: Any, n: int) -> Any:
         return np.copysign(np.log(0.5 * n / np.minimum(k, n - k)), 0.5 * n - k)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         s = np.exp(t)
         side, inverse = self.room(v)
         np.less(v, column(s, v), out=side)
@@ -203,21 +203,21 @@ class _Laplace(Scheme):
         np.minimum(v, upper, out=v)
 
 
-class _Sigmoid(Scheme):
+class _SigmoidSums(Scheme):
     # The error after a step is at most about a hundredth of the square of the step, so
     # a step of this length leaves less than rounding does.
     tolerance = (5e-9, 4e-4)
 
     def prepare(self, d: Array) -> Array:
-        return _exp(d)
+        return _exp_in_place(d)
 
     def quantile(self, k: Any, n: int) -> Any:
         return np.log((n - k) / k)
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         s = column(np.exp(t), v)
         q, side = self.room(v)
-        _least(v, s, q)
+        _bounded(v, s, q)
         q /= np.add(v, s, out=side)
         np.greater_equal(v, s, out=side)
         C, m = row_dot(q, side), row_dot(side, side, WHOLE)
@@ -233,7 +233,7 @@ class _Sigmoid(Scheme):
         np.divide(1, v, out=v)
 
 
-class _Clip(Scheme):
+class _ClipSums(Scheme):
     # A breakpoint is a t at which a share becomes 0 or 1.  Between two neighbouring
     # breakpoints the excess is linear in t, so a step that passes none leads to the
     # root.  The search sees that from an unchanged m.  Therefore m is here the number
@@ -248,7 +248,7 @@ class _Clip(Scheme):
     def start(self, d: Array, k: Any, t: Any) -> Any:
         return t  # a better first t would cost more than the passes it saves
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         share, bound = self.room(v)
         np.subtract(v, column(t, v), out=share)
         share.clip(0, 1, out=share)
@@ -264,7 +264,7 @@ class _Clip(Scheme):
         share = np.subtract(v, column(t, v), out=self.room(v)[0])
         return share > 0, share >= 1
 
-    def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
         _, P, ones, W = moments
         excess = P - (k - ones)
         return excess, t + excess / W
@@ -274,13 +274,13 @@ class _Clip(Scheme):
         v.clip(0, 1, out=v)
 
 
-class _Triangular(Scheme):
+class _TriangularSums(Scheme):
     # With z = d - t, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
     edge = True
     free = False
     origin = -1.0
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         z, high = self.room(v)
         np.subtract(v, column(t, v), out=z)
         np.greater(z, 1, out=high)
@@ -292,7 +292,7 @@ class _Triangular(Scheme):
         P = row_dot(q, np.subtract(1, high, out=z))
         return row_dot(high, high, WHOLE), P, row_dot(q, high), W
 
-    def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
         m, P, C, W = moments
         excess = P - C - (k - m)
         noise = 2 * np.finfo(P.dtype).eps * (P + C)
@@ -306,7 +306,7 @@ class _Triangular(Scheme):
         np.minimum(0.5 * np.square(np.maximum(v, 0)), upper, out=v)
 
 
-class _Entmax(Scheme):
+class _EntmaxSums(Scheme):
     edge = True
     counted = True
 
@@ -317,7 +317,7 @@ class _Entmax(Scheme):
     def quantile(self, k: Any, n: int) -> Any:
         return -np.expm1(self.b * np.log(k / n)) / self.b
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         base, low = self._base(v, t, self.room(v)[0]), self.room(v)[1]
         np.less_equal(base, 1, out=low)
         base.clip(0, 1, out=base)
@@ -344,7 +344,7 @@ class _Entmax(Scheme):
         return base
 
 
-class _FlatEntmax(_Entmax):
+class _FlatEntmaxSums(_EntmaxSums):
     """Entmax with alpha < 3/2, whose slope is 0 at the point where shares start.
 
     The exponent 1/b > 2 multiplies the relative rounding error of the base
@@ -368,7 +368,7 @@ class _FlatEntmax(_Entmax):
     def offset(self, t: Any) -> Any:
         return -np.expm1(-self.b * t) / self.b
 
-    def moments(self, v: Array, t: Any) -> Moments:
+    def moments(self, v: Array, t: Any) -> ShareSums:
         y, low = self._ratio(v, t, self.room(v)[0]), self.room(v)[1]
         p = self._logarithm(y, t)
         np.less_equal(p, 0, out=low)
@@ -380,7 +380,7 @@ class _FlatEntmax(_Entmax):
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (self._logarithm(self._ratio(v, t, self.room(v)[0]), t) > 0,)
 
-    def advance(self, t: Any, k: Any, moments: Moments) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
         excess, step = super().advance(0.0, k, moments)
         return excess, t - np.log1p(-self.b * step) / self.b
 
@@ -401,7 +401,7 @@ class _FlatEntmax(_Entmax):
         return p
 
 
-def _counted_below(v: Array, low: Array, p: Array, W: Any) -> Moments:
+def _counted_below(v: Array, low: Array, p: Array, W: Any) -> ShareSums:
     """The moments of shares p; `low` marks the entries that m does not count.
 
     Their sum P is kept above 0: if it is 0 only because the shares underflow, there is
@@ -412,18 +412,18 @@ def _counted_below(v: Array, low: Array, p: Array, W: Any) -> Moments:
 
 
 _QUICK: dict[Curve, type[Scheme]] = {
-    EXP: _Exp,
-    LAPLACE: _Laplace,
-    SIGMOID: _Sigmoid,
-    CLIP: _Clip,
-    TRIANGULAR: _Triangular,
+    EXP: _ExpSums,
+    LAPLACE: _LaplaceSums,
+    SIGMOID: _SigmoidSums,
+    CLIP: _ClipSums,
+    TRIANGULAR: _TriangularSums,
 }
 
 
 def scheme_of(curve: Curve) -> type[Scheme] | None:
     """The scheme of a curve that has one."""
     if type(curve) is Entmax:
-        return _Entmax if curve.b >= 0.5 else _FlatEntmax
+        return _EntmaxSums if curve.b >= 0.5 else _FlatEntmaxSums
     return _QUICK.get(curve)
 
 
@@ -456,7 +456,7 @@ def column(t: Any, v: Array) -> Any:
     return v.dtype.type(t)
 
 
-def _least(v: Array, bound: Any, out: Array) -> Array:
+def _bounded(v: Array, bound: Any, out: Array) -> Array:
     """np.minimum of positive values and a bound, a scalar or one for each row."""
     # With a scalar and a long array, np.minimum takes up to four times as long as clip.
     if isinstance(bound, np.ndarray) or v.size < _SHORT:
@@ -464,7 +464,7 @@ def _least(v: Array, bound: Any, out: Array) -> Array:
     return v.clip(0, bound, out=out)
 
 
-def _exp(d: Array) -> Array:
+def _exp_in_place(d: Array) -> Array:
     """e^d in place, of d clipped so that nothing overflows."""
     reach = _REACH[d.dtype]
     return np.exp(d.clip(-reach, reach, out=d), out=d)

@@ -1,7 +1,7 @@
 r"""Sums over small subsets, by polynomials: what `in_top_k_loss` needs for few places.
 
 With weights :math:`\theta_i=e^{(x_i-a)/\tau}` the sum over the k-subsets is
-:math:`e_k=[z^k]\prod_i(1+\theta_iz)`.  `solved` computes
+:math:`e_k=[z^k]\prod_i(1+\theta_iz)`.  `solved_quotient` computes
 :math:`\log(e_k/e_{k-1})` and `slopes` its derivatives by :math:`x/\tau`, the shares of
 the k-subsets less those of the (k-1)-subsets.  The anchor a is the k-th largest score,
 and a factor with :math:`\theta>1` is divided by :math:`\theta`, which divides both sums
@@ -75,7 +75,7 @@ class Quotient(NamedTuple):
 
 
 def applies(xp: Adapter, k: Any, x: Any) -> bool:
-    """Whether `solved` takes rows x with this k."""
+    """Whether `solved_quotient` takes rows x with this k."""
     if type(k) is not int or not 0 < k <= min(_MOST, x.shape[-1] - 1):
         return False
     if xp.is_divided(x):
@@ -91,8 +91,8 @@ def quotient(
     found = xp.quotient(k, x, own, tau)
     if found is not None:
         return found[0], found[1], lambda: found[2]
-    at = xp.program(with_places(solved, k), x, own, tau)
-    return at.log, at.some, lambda: xp.program(with_places(slopes, k), x, at)
+    at = xp.program(with_places(solved_quotient, k), x, own, tau)
+    return at.log, at.some, lambda: xp.program(with_places(quotient_slopes, k), x, at)
 
 
 @lru_cache(maxsize=2 * _MOST)
@@ -105,7 +105,7 @@ def _called(f: Any, k: int, xp: Adapter, *args: Any) -> Any:
     return f(xp, k, *args)
 
 
-def solved(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
+def solved_quotient(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
     """The quotient of rows from which the entry with the score `own` is left out."""
     n, m = x.shape[-1], 1 << (k * (k + 1) - 1).bit_length()
     fixed = xp.detach(x)
@@ -114,7 +114,7 @@ def solved(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
     a = xp.largest(xp.detach(loud), k)
     some = a > -math.inf
     a = xp.where(some, a, 0)
-    sums, levels = products(xp, k, *_factors(xp, loud, a, tau))
+    sums, levels = products(xp, k, *_linear_factors(xp, loud, a, tau))
     quiet, weight = (xp.ones_like(a),), None
     if index is not None:
         away = xp.put(x - a[..., None], index, -math.inf)
@@ -128,7 +128,7 @@ def solved(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
     return Quotient(log, some, middle, e, quiet, weight, index, levels)
 
 
-def slopes(xp: Adapter, k: int, x: Any, at: Quotient) -> Any:
+def quotient_slopes(xp: Adapter, k: int, x: Any, at: Quotient) -> Any:
     """The derivatives ``(..., n)`` of `log` by rows x / tau, which sum to 1.
 
     0 where `some` is false.
@@ -186,7 +186,7 @@ def _in_temperatures(xp: Adapter, away: Any, tau: Any) -> Any:
     return xp.clip(away, -far, far) / wide
 
 
-def _factors(xp: Adapter, x: Any, a: Any, tau: Any) -> tuple[Any, Any]:
+def _linear_factors(xp: Adapter, x: Any, a: Any, tau: Any) -> tuple[Any, Any]:
     """The factors u + v z of entries, with the larger of both coefficients 1."""
     away = _in_temperatures(xp, x - a[..., None], tau)
     top = away > 0

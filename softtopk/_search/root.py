@@ -23,7 +23,7 @@ from typing import Any
 from .._rows.budget import Budget
 from .._rows.namespace import after, choose, loop, namespace, tally
 from ..curves import Curve
-from .curve_sums import in_turn, quick, total
+from .curve_sums import fused_sums, in_turn, total
 from .start import Moments, Search, State, begin, follow, rebase
 
 PATIENCE = 5
@@ -77,7 +77,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
     S is the sum of the shares below 1 for a curve whose step needs it, and else P.
     """
-    named = quick(curve)
+    named = fused_sums(curve)
     if named:
         return named(u)
 
@@ -99,7 +99,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
     """(x - lambda) / tau of every entry; tau is a number, or has one for each row."""
-    return (x - a[..., None]) / _column(tau) - t[..., None]
+    return (x - a[..., None]) / _over_entries(tau) - t[..., None]
 
 
 def advance(
@@ -157,7 +157,7 @@ def advance(
     return follow(State(a, found._replace(t=t), done), tau)
 
 
-def solve(
+def solve_rows(
     curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, free: Any = True
 ) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
@@ -183,7 +183,7 @@ def solve(
     if not ends(curve):
         return a, t
     gap = gap_of(x, distances(x, tau, a, t) - curve.centre)
-    return settled(curve, k, tau, a, t, gap)
+    return middle_threshold(curve, k, tau, a, t, gap)
 
 
 def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
@@ -192,7 +192,7 @@ def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
     `end` is 0, or has a number for each row.
     """
     xp = namespace(x)
-    end = _column(end)
+    end = _over_entries(end)
     m = tally(u > end, x)
     u = after(u, m)
     least = xp.min(xp.where(u > end, x, math.inf), axis=-1)
@@ -200,7 +200,7 @@ def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
     return m, least, xp.max(xp.where(u > end, -math.inf, x), axis=-1)
 
 
-def settled(
+def middle_threshold(
     curve: Curve, k: Budget, tau: Any, a: Any, t: Any, gap: tuple[Any, Any, Any]
 ) -> tuple[Any, Any]:
     """The thresholds; where they are an interval, its middle.
@@ -221,7 +221,7 @@ def settled(
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 
 
-def _column(tau: Any) -> Any:
+def _over_entries(tau: Any) -> Any:
     """Numbers for each row, or one, in a shape that broadcasts over the entries."""
     return tau[..., None] if getattr(tau, "ndim", 0) else tau
 

@@ -32,7 +32,7 @@ def solved(
     near the end of the range, the row is NaN.
     """
     if plain:
-        a, t = root.solve(curve, x, k, tau, row)
+        a, t = root.solve_rows(curve, x, k, tau, row)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     one, rest = k.without(0), k.rest()
@@ -51,15 +51,15 @@ def solved(
         return root.gap_of(x, x, middle)
 
     row = narrowed(split, safe, scale, row, inner)
-    a, t = root.solve(curve, x, safe, scale, row, inner)
+    a, t = root.solve_rows(curve, x, safe, scale, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
     near = xp.maximum(row.top - a, a - row.least) < math.inf
     t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
-    return shares(curve, x, a, t, tau), a, t
+    return shares_at(curve, x, a, t, tau), a, t
 
 
-def shares(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
+def shares_at(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
     """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
     xp, bad = namespace(x), is_nan(t)
     free = xp.isfinite(t)

@@ -70,7 +70,7 @@ def measured(x: Any) -> tuple[Any, Moments]:
 
     def plain(x: Any, top: Any, least: Any) -> tuple[Any, Moments]:
         n = x.shape[-1]
-        return n, _moments(top, least, namespace(x).sum(x, axis=-1) / n, x, n)
+        return n, _moments_but(top, least, namespace(x).sum(x, axis=-1) / n, x, n)
 
     def masked(x: Any) -> tuple[Any, Moments]:
         n = tally(x > -math.inf, x)
@@ -89,10 +89,10 @@ def moments(x: Any, n: Any) -> Moments:
     top, least = extremes(x)
     x, n = after(x, least), xp.clip(n, 1, None)
     mean = xp.sum(xp.where(x == -math.inf, 0, x / length), axis=-1) / n * length
-    return _moments(top, least, mean, x, n, x == -math.inf)
+    return _moments_but(top, least, mean, x, n, x == -math.inf)
 
 
-def _moments(
+def _moments_but(
     top: Any, least: Any, mean: Any, x: Any, n: Any, off: Any = None
 ) -> Moments:
     """The moments with the deviation, of n entries: all except those that are `off`."""

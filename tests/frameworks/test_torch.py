@@ -131,7 +131,7 @@ def quick(monkeypatch):
     """How often a search and a derivative are NumPy's."""
     places = {
         "solved_by_numpy": numpy_for_tensors,
-        "pull_on_numpy": selection_rule,
+        "pull_selection_on_numpy": selection_rule,
     }
     counts = dict.fromkeys(places, 0)
 
@@ -185,15 +185,15 @@ def test_eager_values_and_gradients_are_numpys_and_those_of_the_sums(
         own, by = f(), [v for v in given if isinstance(v, torch.Tensor)]
         g = torch.cos(torch.arange(own.numel(), dtype=own.dtype)).reshape(own.shape)
         first = torch.autograd.grad(own, by, g)
-        assert quick == {"solved_by_numpy": 1, "pull_on_numpy": pulls}
+        assert quick == {"solved_by_numpy": 1, "pull_selection_on_numpy": pulls}
         again = torch.autograd.grad(f(), by, g, create_graph=True)
-        assert quick == {"solved_by_numpy": 2, "pull_on_numpy": pulls}
+        assert quick == {"solved_by_numpy": 2, "pull_selection_on_numpy": pulls}
         sums = f(False)
         close(own, sums)
         close(first, again)
         close(first, torch.autograd.grad(sums, by, g))
-        assert quick == {"solved_by_numpy": 2, "pull_on_numpy": pulls}
-        quick.update(solved_by_numpy=0, pull_on_numpy=0)
+        assert quick == {"solved_by_numpy": 2, "pull_selection_on_numpy": pulls}
+        quick.update(solved_by_numpy=0, pull_selection_on_numpy=0)
 
 
 def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
@@ -203,7 +203,7 @@ def test_a_parameter_and_sixteen_bits_are_numpys_too(quick):
     ):
         stk.soft_topk(x, 1, "clip").square().sum().backward()
         assert x.grad.dtype == x.dtype and x.grad.abs().max() > 0.01
-    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 2}
+    assert quick == {"solved_by_numpy": 2, "pull_selection_on_numpy": 2}
 
 
 SEARCHING = {
@@ -340,7 +340,7 @@ def test_slopes_that_underflow_are_left_to_their_logarithms(quick):
     x = torch.tensor([[2000.0, 0.0, -3000.0], [1.0, 0.0, 0.5]], requires_grad=True)
     k = torch.ones(2, requires_grad=True)
     stk.soft_topk(x, k, "laplace").sum().backward()
-    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 0}
+    assert quick == {"solved_by_numpy": 1, "pull_selection_on_numpy": 0}
     assert torch.allclose(k.grad, torch.ones(2), rtol=0, atol=1e-6)
 
 
@@ -354,19 +354,19 @@ def test_a_gradient_that_is_mapped_or_pushed_forward_is_not_numpys(quick):
         return torch.autograd.grad(p, x, g, retain_graph=True)[0]
 
     rows = torch.stack([vjp(g) for g in G])
-    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 1, "pull_selection_on_numpy": 4}
     close = functools.partial(torch.testing.assert_close, rtol=0, atol=1e-15)
     close(torch.func.vmap(vjp)(G), rows)
     close(
         torch.autograd.grad(p, x, G, retain_graph=True, is_grads_batched=True)[0], rows
     )
-    assert quick == {"solved_by_numpy": 1, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 1, "pull_selection_on_numpy": 4}
     with forward_ad.dual_level():
         moving = forward_ad.make_dual(x, G[0])
         loss = (stk.soft_topk(moving, 2) * v).sum()
         pushed = forward_ad.unpack_dual(torch.autograd.grad(loss, moving)[0]).tangent
     close(pushed, hessian @ G[0])
-    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 4}
+    assert quick == {"solved_by_numpy": 2, "pull_selection_on_numpy": 4}
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -379,13 +379,13 @@ def test_what_is_compiled_is_not_numpys(quick):
     x = scores(3, 7).requires_grad_()
     close = functools.partial(torch.testing.assert_close, rtol=0, atol=4e-16)
     whole = torch.compile(f, fullgraph=True, backend="eager")(x)
-    assert quick == {"solved_by_numpy": 0, "pull_on_numpy": 0}
+    assert quick == {"solved_by_numpy": 0, "pull_selection_on_numpy": 0}
     close(whole, f(x))
     (gradient,) = torch.autograd.grad(f(x).square().sum(), x)
-    assert quick == {"solved_by_numpy": 2, "pull_on_numpy": 1}
+    assert quick == {"solved_by_numpy": 2, "pull_selection_on_numpy": 1}
     with compiled_autograd._enable(torch.compile(backend="eager")):
         f(x).square().sum().backward()
-    assert quick == {"solved_by_numpy": 3, "pull_on_numpy": 1}
+    assert quick == {"solved_by_numpy": 3, "pull_selection_on_numpy": 1}
     close(x.grad, gradient)
 
 

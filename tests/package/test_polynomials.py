@@ -18,8 +18,10 @@ RNG = np.random.default_rng(20)
 
 def solved(x, own, k, tau=1.0):
     with np.errstate(all="ignore"):
-        at = polynomials.solved(ADAPTER, k, x, np.asarray(own), np.asarray(tau))
-        return at.log, polynomials.slopes(ADAPTER, k, x, at)
+        at = polynomials.solved_quotient(
+            ADAPTER, k, x, np.asarray(own), np.asarray(tau)
+        )
+        return at.log, polynomials.quotient_slopes(ADAPTER, k, x, at)
 
 
 def exact(x, k):

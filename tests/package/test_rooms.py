@@ -1,6 +1,7 @@
 """The package is as its map, `softtopk/README.md`, says."""
 
 import ast
+import importlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -82,3 +83,53 @@ def test_the_files_of_the_map_are_there():
         assert there or any(Path(file).name == name for file in FILES), name
     for folder in {room(file) for file in FILES if "/" in file}:
         assert f"{folder}/" in MAP
+
+
+def module(file):
+    return f"softtopk.{file[:-3].replace('/', '.')}"
+
+
+OPERATORS = {
+    name
+    for file in FILES
+    if file.endswith("_body.py")
+    for name in getattr(importlib.import_module(module(file)), "__all__", ())
+}
+"""A body and the public file of each library have an operator of one name."""
+
+ALIKE = {
+    "Linearization": "the public one on NumPy, and the lazy one on Dask",
+    "linearize": "the public function on NumPy, and that on Dask",
+    "Entmax": "the curve, and the module of `softtopk.torch`, named as its others",
+    "spoil": "one member of an adapter, as PyTorch and as JAX have it",
+}
+
+
+def homonyms(texts):
+    """The classes and functions outside of others that several files have."""
+    found = {}
+    for file, text in texts.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                found.setdefault(node.name, set()).add(file)
+    return {name: files for name, files in found.items() if len(files) > 1}
+
+
+def test_one_name_is_one_thing():
+    texts = {file: path.read_text(encoding="utf8") for file, path in FILES.items()}
+    found = homonyms(texts)
+    for name in OPERATORS & {*found}:
+        found[name] = {
+            file
+            for file in found[name]
+            if "/" in file and not file.endswith("_body.py")
+        }
+    several = {name: files for name, files in found.items() if files}
+    assert {*several} == {*ALIKE}, several
+
+
+def test_a_homonym_is_found():
+    texts = {"a.py": "class Rows: ...\ndef f(): ...", "b.py": "def Rows(): ..."}
+    texts["c.py"] = "def f():\n    def g(): ..."
+    texts["d.py"] = "class g:\n    def Rows(): ..."
+    assert homonyms(texts) == {"Rows": {"a.py", "b.py"}, "f": {"a.py", "c.py"}}

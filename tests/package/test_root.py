@@ -59,7 +59,7 @@ def search(curve, x, k, tau=1.0):
     """Shares, anchors and offsets of rows from sums over them alone."""
     with np.errstate(all="ignore"):
         k = budget_of(x, k)
-        a, t = root.solve(curve, x, k, tau, moments(x, k.n))
+        a, t = root.solve_rows(curve, x, k, tau, moments(x, k.n))
         return curve.value(root.distances(x, tau, a, t)), a, t
 
 
