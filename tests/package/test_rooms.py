@@ -89,13 +89,29 @@ def module(file):
     return f"softtopk.{file[:-3].replace('/', '.')}"
 
 
-OPERATORS = {
-    name
+BODIES = {
+    name: file
     for file in FILES
     if file.endswith("_body.py")
     for name in getattr(importlib.import_module(module(file)), "__all__", ())
 }
+OPERATORS = {*BODIES}
 """A body and the public file of each library have an operator of one name."""
+
+
+def test_the_map_names_each_operator_beside_its_word_and_each_search():
+    words = {
+        name: word
+        for word, names in re.findall(r"^\| `(\w+)` \| (.*?) \|", MAP, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    for name, file in BODIES.items():
+        word = Path(file).stem.removesuffix("_body")
+        assert word == "losses" or words[name] == word, name
+    for file in FILES:
+        if room(file) == "_search" and not file.endswith("__init__.py"):
+            assert f"{Path(file).name}`" in MAP, file
+
 
 ALIKE = {
     "Linearization": "the public one on NumPy, and the lazy one on Dask",
