@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any
 
 SCORES = [[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]]
-KNOWN = {"k": 1, "target": [0, 0], "margin": 0.1}
+SHARES = [
+    [1.0, 0.5, 0.5],
+    [0.25, 0.75, 1.0],
+]  # of `sample_shares`, which takes no scores
+KNOWN = {"k": 1, "target": [0, 0], "margin": 0.1, "rng": 0}
+KNOWN["subset"] = [[1, 0, 0], [1, 0, 0]]
 WITHOUT_DERIVATIVE = ("top_k", "top_k_indices", "top_k_sum", "pair_marginals")
+WITHOUT_DERIVATIVE += ("sample_topk", "sample_shares")
 
 
 def core() -> None:
@@ -40,7 +46,8 @@ def core() -> None:
     for operator in operators:
         wanted = inspect.signature(operator).parameters
         given: dict[str, Any] = {n: v for n, v in KNOWN.items() if n in wanted}
-        assert np.isfinite(operator(SCORES, **given)).all(), operator
+        first = SHARES if "p" in wanted else SCORES
+        assert np.isfinite(operator(first, **given)).all(), operator
         if operator.__name__ not in WITHOUT_DERIVATIVE:
             stk.linearize(operator, SCORES, **given).vjp(1.0)
     assert stk.__version__
