@@ -52,6 +52,7 @@ from ._rows.numpy_rows import (
     check_ties,
     check_unmasked,
     check_whole,
+    check_width,
     is_large,
     quiet,
     real_number,
@@ -111,9 +112,10 @@ def soft_topk(
         NotImplementedError.
     per : "entry" or "cost"
         As in the core; without costs it has no meaning.
-    empty : "raise" or "zeros"
+    empty : "raise", "zeros" or "all"
         What a row is without an entry that takes part: by "raise" its budget must be 0,
-        by "zeros" its shares are 0 whatever its budget is.
+        by "zeros" its shares are 0 whatever its budget is.  By "all" a row with fewer
+        entries than its budget gives all of them.
 
     Returns
     -------
@@ -379,15 +381,28 @@ def top_k_sum(x: Any, k: ArrayLike, axis: Axis = -1, where: Any = None) -> Any:
     return _ranked(x, k, axis, where, "raise").sums()
 
 
-def top_k_indices(x: Any, k: int, axis: Axis = -1, where: Any = None) -> Any:
+def top_k_indices(
+    x: Any,
+    k: ArrayLike,
+    axis: Axis = -1,
+    where: Any = None,
+    *,
+    largest: bool = True,
+    width: int | None = None,
+    empty: str = "raise",
+) -> Any:
     """The places of the k largest scores, the largest first; computed.
 
     Parameters
     ----------
-    x, axis, where
-        As in `soft_topk`; `axis` is one axis, or there is one in all.
-    k : int
-        How many, the same in every row.
+    x, axis, where, empty
+        As in `soft_topk`; `axis` is one axis, or there is one chunk in all.
+    k : int or array_like of whole numbers
+        How many; one for all, or one a row.
+    largest : bool
+        Whether to take the largest scores; else the smallest, the smallest first.
+    width : int, optional
+        The length of the result, by default k, or the largest k of all rows.
 
     Returns
     -------
@@ -401,8 +416,12 @@ def top_k_indices(x: Any, k: int, axis: Axis = -1, where: Any = None) -> Any:
     NotImplementedError
         If there are several axes.
     """
-    k = check_count(k)
-    return _ranked(x, k, axis, where, "raise").places(k)
+    k = np.asarray(k) if hasattr(k, "dask") else k
+    many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
+    k = k if many else check_count(k)
+    found = _ranked(x, k, axis, where, empty, whole=True, largest=largest)
+    most = int(found.k.max(initial=0)) if many else int(np.max(k))
+    return found.places(most if width is None else check_width(width, most))
 
 
 class Linearization:
@@ -780,12 +799,14 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     return survey
 
 
-def _allowed(k: Array, survey: Any, empty: bool, whole: bool = False) -> Array:
-    """The budgets, 0 in rows without entries if these are to be zeros; checked."""
-    if empty:
+def _allowed(k: Array, survey: Any, empty: str, whole: bool = False) -> Array:
+    """The budgets, checked, and as `empty` has them in rows with too few entries."""
+    if empty != "raise":
         k = np.where(survey.n == 0, 0, k)
     if whole:
         check_whole(k)
+    if empty == "all":
+        k = np.minimum(k, survey.n)
     if not np.all((k >= 0) & (k <= survey.n)):
         check_budget(k, survey.n, "x")
     return k
@@ -807,13 +828,14 @@ def _point(
     empty: str = "raise",
 ) -> _Point:
     """The rows with their thresholds."""
-    tau, zeros = check_temperature(temperature), check_empty(empty)
+    tau = check_temperature(temperature)
+    check_empty(empty)
     _check_cost(cost, per)
     rows, curve = _DaskRows(x, axis, where), resolve(curve)
     before = rows.batch
     budget = rows.repeated(k)
     survey = _surveyed(rows)
-    k = _allowed(budget, survey, zeros)
+    k = _allowed(budget, survey, empty)
     a, t = _search(rows, survey, k, curve, tau)
     return _Point(rows, curve, tau, a, t, before != rows.batch)
 
@@ -1131,12 +1153,12 @@ class _Ranked(NamedTuple):
             )
 
     @quiet()
-    def places(self, k: int) -> Any:
-        """`top_k_indices`."""
+    def places(self, width: int) -> Any:
+        """`top_k_indices`: the length of a row stands where there is no entry."""
         rows = self.rows
         self.one_axis("indices")
-        out = np.zeros((rows.count, k), np.int64)
-        if k:
+        out = np.zeros((rows.count, width), np.int64)
+        if width:
             left = (self.k - self.above).astype(np.int64)
             for own, found in rows.run(chunk_order.taken, self.pivot, left):
                 sizes = [size for size, _ in found]
@@ -1148,23 +1170,33 @@ class _Ranked(NamedTuple):
                         [j + at for (_, j), at in zip(picked, starts, strict=False)]
                     )
                     order = np.lexsort((index, -value))
-                    out[row] = index[order[:k]]
-        out = out.reshape(*rows.batch, k)
+                    some = index[order[: int(self.k[row])]]
+                    out[row] = starts[-1]
+                    out[row, : len(some)] = some
+        out = out.reshape(*rows.batch, width)
         return np.moveaxis(out, -1, rows.axes[0]) if len(rows.axes) == 1 else out
 
 
 @quiet()
 def _ranked(
-    x: Any, k: ArrayLike, axis: Axis, where: Any, empty: str, whole: bool = False
+    x: Any,
+    k: ArrayLike,
+    axis: Axis,
+    where: Any,
+    empty: str,
+    whole: bool = False,
+    largest: bool = True,
 ) -> _Ranked:
-    """The score at the place ceil(k) of each row."""
+    """The score at the place ceil(k) of each row, or of its negative."""
     zeros = check_empty(empty)
     rows = _DaskRows(x, axis, where)
+    if not largest:  # an infinity stays what it is: no score, or an error
+        rows.x = da.where(abs(rows.x) < math.inf, -rows.x, rows.x)
     budget = rows.repeated(k)
     if whole and not zeros:
         check_whole(budget)
     survey = _surveyed(rows)
-    k = _allowed(budget, survey, zeros, whole)
+    k = _allowed(budget, survey, empty, whole)
     pivot = np.full(rows.count, math.inf)
     above, tied = np.zeros((2, rows.count))
     free = np.flatnonzero(k > 0)

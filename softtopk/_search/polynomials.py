@@ -219,7 +219,7 @@ def _times(xp: Adapter, a: Any, b: Any, k: int) -> Any:
     width = min(a.shape[-1] + b.shape[-1] - 1, k + 1)
     out: Any = None
     for i in range(min(a.shape[-1], width)):
-        part = a[..., i : i + 1] * b[..., : width - i]
+        part = a[..., i : i + 1] * b[..., : min(width - i, b.shape[-1])]
         rest = width - i - part.shape[-1]
         if i == 0:
             none = xp.zeros_like(part)

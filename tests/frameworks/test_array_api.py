@@ -146,8 +146,8 @@ class Strict(Base):
         return state
 
     @staticmethod
-    def select(curve, x, whole, part, tau, check, shares=False):
-        return special_rows.selected(curve, x, whole, part, tau, False)
+    def select(curve, rows, check, shares=False):
+        return special_rows.selected(curve, *rows[:4], False)
 
     @staticmethod
     def arrange(what, curve, x, tau, check):
@@ -155,12 +155,12 @@ class Strict(Base):
 
     @staticmethod
     def spend(call, x, whole, part, c, tau):
-        return costs_search.solved(call, x, whole, part, c, tau)
+        return costs_search.spent(call, x, whole, part, c, tau)
 
     @staticmethod
     def balance(call, x, k, c, tau):
-        u = balance_search.solved(call, x, k, c, tau)
-        return balance_search.shares(call.curve, u)
+        u = balance_search.balanced(call, x, k, c, tau)
+        return balance_search.balanced_shares(call.curve, u)
 
 
 Array = type(api.asarray(0.0))

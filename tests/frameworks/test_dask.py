@@ -514,3 +514,27 @@ def test_a_budget_may_be_a_dask_array():
     k = np.array([1.0, 2, 3, 0.5])
     p = stk.soft_topk(da.from_array(x, chunks=3), da.from_array(k))
     np.testing.assert_allclose(p.compute(), core.soft_topk(x, k), atol=1e-14)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("width", [None, 9])
+def test_indices_of_rows_of_different_lengths_are_numpys(largest, width):
+    x = np.random.default_rng(5).integers(-3, 3, (5, 11)).astype(float)
+    x[1, 2:] = -np.inf
+    x[4] = -np.inf
+    given = {"largest": largest, "width": width, "empty": "all"}
+    for k in (3, [0, 4, 7, 1, 2]):
+        known = core.top_k_indices(x, k, **given)
+        found = stk.top_k_indices(da.from_array(x, chunks=(2, 4)), k, **given)
+        np.testing.assert_array_equal(found, known)
+
+
+def test_a_row_with_fewer_entries_than_its_budget_gives_all_of_them():
+    x = np.random.default_rng(6).normal(size=(4, 10))
+    x[0, 2:] = -np.inf
+    x[3] = -np.inf
+    chunks = da.from_array(x, chunks=(3, 4))
+    for name in ("soft_topk", "top_k"):
+        known = getattr(core, name)(x, 3.5, empty="all")
+        found = getattr(stk, name)(chunks, 3.5, empty="all")
+        np.testing.assert_allclose(found, known, 1e-12, 1e-12)
