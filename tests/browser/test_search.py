@@ -149,7 +149,7 @@ def test_a_page_on_the_words_comes_first(results: Page) -> None:
 
 @pytest.mark.parametrize("results", ["sigmoid newton"], indirect=True)
 def test_the_word_that_the_title_lacks_decides(results: Page) -> None:
-    title = "What the operators cost, counted in operations"
+    title = "When the sigmoid’s threshold has a formula"
     assert "newton" in said(results, title).lower()
 
 
