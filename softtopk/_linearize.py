@@ -23,7 +23,15 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._rows.numpy_rows import Array, NumPyRows, as_real, divide, quiet, row_dot
+from ._rows.numpy_rows import (
+    Array,
+    NumPyRows,
+    as_real,
+    divide,
+    over_entries,
+    quiet,
+    row_dot,
+)
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -86,7 +94,7 @@ class Linearization:
         value: Array,
         rows: NumPyRows,
         root: Array,
-        tau: float,
+        tau: float | Array,
         *,
         times: int = 1,
         shares: Array | None = None,
@@ -100,7 +108,7 @@ class Linearization:
         rows : Rows
         root : (R, n) array
             w is its power `times`: that may leave the range where no product does.
-        tau : float
+        tau : float or (R,) array
         times : int
         shares : (R, n) array, optional
             w / W, if known.
@@ -119,7 +127,7 @@ class Linearization:
             t -= row_dot(shares, t)[:, None]
             for _ in range(times):
                 t *= root
-            return divide(t, tau).astype(rows.x.dtype, copy=False)
+            return divide(t, over_entries(tau)).astype(rows.x.dtype, copy=False)
 
         return cls(value, rows, product, product, dk=dk)
 

@@ -51,7 +51,7 @@ def balanced_topk(
     columns: ArrayLike | None = None,
     curve: str | Curve = "sigmoid",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axes: tuple[int, int] = (-2, -1),
     where: ArrayLike | None = None,
     rounds: int = 100,
@@ -71,8 +71,9 @@ def balanced_topk(
         as `k`.  By default equal loads.
     curve : str or Curve
         As in `soft_topk`.
-    temperature : float
-        :math:`\tau>0`; as it falls the shares approach the best assignment.
+    temperature : array_like
+        :math:`\tau>0`, one for all or one a matrix; as it falls the shares approach
+        the best assignment.
     axes : (int, int)
         The axis that counts the rows and the axis that counts the columns.
     where : array_like of bool, optional
@@ -143,7 +144,7 @@ def balanced_topk(
             changes = turn(t.reshape(-1, low, high).astype(np.float64, copy=False))
             out = np.empty(changes.shape)
             for i, fit in enumerate(fits):
-                out[i] = fit.rest(fit.W * changes[i])[0] / call.tau
+                out[i] = fit.rest(fit.W * changes[i])[0] / call.balanced[i][-1]
             return turn(out).astype(rows.x.dtype).reshape(t.shape)
 
         return Linearization(value, rows, product, product)

@@ -101,8 +101,8 @@ def am_softmax_loss(
         Class indices, of the shape of `scores` without `axis`.
     margin : float
         m, at least 0, in the units of the scores.
-    temperature : number
-        :math:`\tau>0`.
+    temperature : number or array
+        :math:`\tau>0`, one for all or one a row.
     axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
@@ -444,10 +444,10 @@ def in_top_k_loss(
     k : whole number or array of them
         At least 1 and at most the number of finite entries; an array broadcasts against
         `x` without `axis`.  It has no derivative.
-    temperature : number
-        :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
-        score of the class lacks to the k-th largest of the others, and 0 if it lacks
-        nothing.
+    temperature : number or array
+        :math:`\tau>0`, one for all or one a row.  As it falls, :math:`\tau` times
+        the loss approaches what the score of the class lacks to the k-th largest of the
+        others, and 0 if it lacks nothing.
     axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
 

@@ -61,7 +61,7 @@ def am_softmax_loss(
     target: ArrayLike,
     margin: float,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     ignore_index: int | None = None,
@@ -79,8 +79,8 @@ def am_softmax_loss(
         Class indices, of the shape of `scores` without `axis`.
     margin : float
         m, at least 0, in the units of the scores.
-    temperature : number
-        :math:`\tau>0`.
+    temperature : number or array
+        :math:`\tau>0`, one for all or one a row.
     axis, where, ignore_index, reduction
         As in `cross_entropy`.
 
@@ -267,7 +267,7 @@ def in_top_k_loss(
     target: ArrayLike,
     k: ArrayLike = 5,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     ignore_index: int | None = None,
@@ -288,10 +288,10 @@ def in_top_k_loss(
     k : whole number or array of them
         At least 1 and at most the number of finite entries; an array broadcasts against
         `x` without `axis`.  It has no derivative.
-    temperature : number
-        :math:`\tau>0`.  As it falls, :math:`\tau` times the loss approaches what the
-        score of the class lacks to the k-th largest of the others, and 0 if it lacks
-        nothing.
+    temperature : number or array
+        :math:`\tau>0`, one for all or one a row.  As it falls, :math:`\tau` times
+        the loss approaches what the score of the class lacks to the k-th largest of the
+        others, and 0 if it lacks nothing.
     axis, where, ignore_index, reduction
         As in `cross_entropy`.
 
@@ -363,7 +363,7 @@ def potential(
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Any]:
@@ -546,7 +546,7 @@ def stop_gradient_loss(
     k: ArrayLike = 1,
     curve: str | Curve = "exp",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     ignore_index: int | None = None,
@@ -618,7 +618,7 @@ def top_k_loss(
     k: ArrayLike = 1,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     ignore_index: int | None = None,

@@ -31,7 +31,7 @@ def sample_topk(
     k: ArrayLike,
     rng: np.random.Generator | int,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     draws: int | None = None,
@@ -160,7 +160,7 @@ def subset_log_prob(
     x: ArrayLike,
     subset: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Any]:

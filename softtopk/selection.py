@@ -49,7 +49,7 @@ def soft_topk(
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     cost: ArrayLike | None = None,
@@ -70,8 +70,9 @@ def soft_topk(
     curve : str or Curve
         A name in `softtopk.curves.NAMED`, such as "laplace" or "exp", or a curve from
         `softtopk.curves`, or one of your own.
-    temperature : float
-        :math:`\tau>0`; as it falls the shares approach `top_k`.
+    temperature : array_like
+        :math:`\tau>0`, one for all or one a row (an array that broadcasts to the
+        shape of the result without `axis`); as it falls the shares approach `top_k`.
     axis : int, tuple of int, or None
         The axis along which the shares sum to k; several do together, None means all.
     where : array_like of bool, optional
@@ -168,7 +169,7 @@ def threshold(
     k: ArrayLike,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     cost: ArrayLike | None = None,

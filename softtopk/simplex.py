@@ -33,12 +33,13 @@ from ._rows.numpy_rows import (
     Array,
     Axis,
     NumPyRows,
-    check_temperature,
     divide,
     finite_numpy_rows,
+    over_entries,
     real_number,
     real_numbers,
     row_dot,
+    temperatures_of,
     truncated_numpy_rows,
 )
 from ._search.numpy_entmax import entmax_shares, log_shares, softmax_shares
@@ -61,7 +62,7 @@ _RANGE = 600  # e to this power is far inside the range of float64
 def softmax(
     x: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -72,8 +73,10 @@ def softmax(
     ----------
     x : array_like
         Scores, finite or -inf.  An entry of -inf gets share 0.
-    temperature : float
-        :math:`\tau>0`; as it falls the shares approach `top_k` with k = 1.
+    temperature : array_like
+        :math:`\tau>0`, one for all or one a row (an array that broadcasts to the
+        shape of the result without `axis`); as it falls the shares approach `top_k`
+        with k = 1.
     axis : int, tuple of int, or None
         The axis along which the shares sum to 1; several do together, None means all.
     where : array_like of bool, optional
@@ -108,8 +111,8 @@ def softmax(
     >>> softmax([2.0, 1.0, 0.0]).round(4).tolist()
     [0.6652, 0.2447, 0.09]
     """
-    tau = check_temperature(temperature)
     rows = finite_numpy_rows(x, axis, where, empty=empty)
+    tau = temperatures_of(rows, temperature)
     p = softmax_shares(rows.x, tau)
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
@@ -119,7 +122,7 @@ def softmax(
 def log_softmax(
     x: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Array]:
@@ -156,8 +159,8 @@ def log_softmax(
     >>> log_softmax([50.0, 0.0]).tolist()
     [-1.9287498479639178e-22, -50.0]
     """
-    tau = check_temperature(temperature)
     rows = finite_numpy_rows(x, axis, where)
+    tau = temperatures_of(rows, temperature)
     log_p, _ = log_shares(rows.x, tau)
     value = rows.expand(log_p)
 
@@ -166,12 +169,12 @@ def log_softmax(
 
         def push(t: Array) -> Array:
             t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-            return divide(t, tau)
+            return divide(t, over_entries(tau))
 
         def pull(g: Array) -> Array:
             g = np.where(finite, g, 0)
             g -= p * g.sum(axis=-1, keepdims=True)
-            return divide(g, tau)
+            return divide(g, over_entries(tau))
 
         return Linearization(value, rows, push, pull)
 
@@ -182,7 +185,7 @@ def log_softmax(
 def logsumexp(
     x: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Any]:
@@ -218,8 +221,8 @@ def logsumexp(
     >>> float(logsumexp([1000.0, 1000.0]).round(6))
     1000.693147
     """
-    tau = check_temperature(temperature)
     rows = finite_numpy_rows(x, axis, where)
+    tau = temperatures_of(rows, temperature)
     total = tau * log_shares(rows.x, tau)[1].astype(np.float64)
     value = rows.reduce((rows.x.max(axis=-1) + total).astype(rows.x.dtype))
     return value, lambda: Linearization.gradient(
@@ -232,7 +235,7 @@ def entmax(
     x: ArrayLike,
     alpha: ArrayLike = 1.5,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -286,15 +289,15 @@ def entmax(
     >>> entmax([[1.0, 0.0], [1.0, 0.0]], alpha=[1.0, 2.0]).round(4).tolist()
     [[0.7311, 0.2689], [1.0, 0.0]]
     """
-    tau = check_temperature(temperature)
-    return _entmax(*_entmax_rows(x, alpha, axis, where, empty), tau)
+    rows, b = _entmax_rows(x, alpha, axis, where, empty)
+    return _entmax(rows, b, temperatures_of(rows, temperature))
 
 
 @operator
 def sparsemax(
     x: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -336,8 +339,8 @@ def sparsemax(
     >>> sparsemax([1.0, 0.5, -1.0]).tolist()
     [0.75, 0.25, 0.0]
     """
-    tau = check_temperature(temperature)
-    return _entmax(finite_numpy_rows(x, axis, where, empty=empty), 1.0, tau)
+    rows = finite_numpy_rows(x, axis, where, empty=empty)
+    return _entmax(rows, 1.0, temperatures_of(rows, temperature))
 
 
 @operator
@@ -345,7 +348,7 @@ def taylor_softmax(
     x: ArrayLike,
     order: int = 2,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -391,16 +394,17 @@ def taylor_softmax(
     >>> taylor_softmax([1.0, 0.0, -2.0]).tolist()  # 5/2, 1 and 1, of 9/2
     [0.5555555555555556, 0.2222222222222222, 0.2222222222222222]
     """
-    order, tau = check_order(order), check_temperature(temperature)
+    order = check_order(order)
     rows = finite_numpy_rows(x, axis, where, empty=empty)
+    tau = temperatures_of(rows, temperature)
     p, v = _taylor(rows.x, order, tau)
     value = rows.expand(p)
 
     def push(t: Array) -> Array:
-        return divide(v * t - p * row_dot(v, t)[:, None], tau)
+        return divide(v * t - p * row_dot(v, t)[:, None], over_entries(tau))
 
     def pull(g: Array) -> Array:
-        return divide(v * (g - row_dot(p, g)[:, None]), tau)
+        return divide(v * (g - row_dot(p, g)[:, None]), over_entries(tau))
 
     return value, lambda: Linearization(value, rows, push, pull)
 
@@ -410,7 +414,7 @@ def sparse_softmax(
     x: ArrayLike,
     k: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -459,14 +463,16 @@ def sparse_softmax(
     >>> sparse_softmax([0.0, 0.0, 0.0, -1.0], 2).round(4).tolist()
     [0.3333, 0.3333, 0.3333, 0.0]
     """
-    tau = check_temperature(temperature)
     rows = truncated_numpy_rows(x, k, axis, where, empty)
+    tau = temperatures_of(rows, temperature)
     p = softmax_shares(rows.x, tau, top_k(rows.x, rows.k))
     value = rows.expand(p)
     return value, lambda: Linearization.symmetric(value, rows, p, tau)
 
 
-def _entmax(rows: NumPyRows, b: float | Array, tau: float) -> Differentiable[Array]:
+def _entmax(
+    rows: NumPyRows, b: float | Array, tau: float | Array
+) -> Differentiable[Array]:
     """Entmax with alpha = 1 + b, one number or one for each row."""
     p = entmax_shares(rows.x, b, tau)[0]
     value = rows.expand(p)
@@ -499,7 +505,7 @@ def _entmax_rows(
     return rows, column - 1
 
 
-def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
+def _taylor(x: Array, order: int, tau: float | Array) -> tuple[Array, Array]:
     """The shares f / F and the slopes f' / F, F the sum of f; 0 where x is -inf.
 
     f is the Taylor polynomial at u = x/tau.  It is multiplied by r^order,
@@ -508,6 +514,7 @@ def _taylor(x: Array, order: int, tau: float) -> tuple[Array, Array]:
     """
     active = x > -np.inf
     y = np.where(active, x, 0).astype(np.float64)
+    tau = over_entries(tau)
     M = np.maximum(np.abs(y).max(axis=-1, keepdims=True), tau)
     y /= M
     r = tau / M

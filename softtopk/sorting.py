@@ -47,7 +47,7 @@ def soft_permutation(
     places: int | None = None,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Array]:
@@ -127,7 +127,7 @@ def soft_sort(
     x: ArrayLike,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Array]:
@@ -204,7 +204,7 @@ def soft_rank(
     x: ArrayLike,
     curve: str | Curve = "laplace",
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Array]:
@@ -265,7 +265,7 @@ def soft_rank(
 
 
 def _ordered(
-    what: str, x: ArrayLike, curve: str | Curve, temperature: float, *given: Any
+    what: str, x: ArrayLike, curve: str | Curve, temperature: ArrayLike, *given: Any
 ) -> Differentiable[Array]:
     """The sort or the ranks of a curve whose thresholds are all found at once."""
     call, (axis, where) = Call(), given
@@ -316,7 +316,7 @@ def _jacobians(call: Call) -> Callable[[Array], Array]:
     """The map of arrays ``(R, K, n)`` whose j-th rows J_j multiplies."""
     w, shares = call.point.slopes()
     p, rows = call.nested, call.point.rows
-    product = Linearization.symmetric(p, rows, w, call.tau, shares=shares).push
+    product = Linearization.symmetric(p, rows, w, call.point.tau, shares=shares).push
     return lambda t: product(t.reshape(rows.x.shape)).reshape(p.shape)
 
 

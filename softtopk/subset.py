@@ -68,7 +68,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._linearize import Differentiable, Linearization, operator
-from ._rows.numpy_rows import Array, Axis, as_rows, check_temperature, divide, quiet
+from ._rows.numpy_rows import (
+    Array,
+    Axis,
+    as_rows,
+    divide,
+    of_part,
+    quiet,
+    temperatures_of,
+)
 from ._search.numpy_subset import all_or_none, blocks, numpy_partition
 
 
@@ -77,7 +85,7 @@ def grad_topk(
     x: ArrayLike,
     k: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
     empty: str = "raise",
@@ -95,8 +103,8 @@ def grad_topk(
     k : int or array_like of whole numbers
         Size of the subset, 0 <= k <= the number of finite entries.  It broadcasts
         against `x` without `axis`.
-    temperature : float
-        :math:`\tau>0`, in the units of `x`.
+    temperature : array_like
+        :math:`\tau>0`, one for all or one a row, in the units of `x`.
     axis : int, tuple of int, or None
         The axis of the scores; several hold one row together, None means all.
     where : array_like of bool, optional
@@ -134,8 +142,8 @@ def grad_topk(
     2.0
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
-    temperature = check_temperature(temperature)
-    p, parts = all_or_none(rows), list(blocks(rows, temperature))
+    tau = temperatures_of(rows, temperature)
+    p, parts = all_or_none(rows), list(blocks(rows, tau))
     for part, block in parts:
         p[part] = block.marginals.T
     value = rows.expand(p)
@@ -143,7 +151,7 @@ def grad_topk(
     def product(g: Array) -> Array:
         out = np.zeros_like(g)
         for part, block in parts:
-            out[part] = divide(block.product(g[part].T).T, temperature)
+            out[part] = divide(block.product(g[part].T), of_part(tau, part)).T
         return out
 
     return value, lambda: Linearization(value, rows, product, product)
@@ -154,7 +162,7 @@ def log_partition(
     x: ArrayLike,
     k: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Differentiable[Any]:
@@ -195,8 +203,8 @@ def log_partition(
     True
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    temperature = check_temperature(temperature)
-    found, p = numpy_partition(rows, temperature)
+    tau = temperatures_of(rows, temperature)
+    found, p = numpy_partition(rows, tau)
     value = rows.reduce(found)
     return value, lambda: Linearization.gradient(value, rows, p)
 
@@ -206,7 +214,7 @@ def pair_marginals(
     x: ArrayLike,
     k: ArrayLike,
     *,
-    temperature: float = 1.0,
+    temperature: ArrayLike = 1.0,
     axis: Axis = -1,
     where: ArrayLike | None = None,
 ) -> Array:
@@ -242,9 +250,9 @@ def pair_marginals(
     [[0.6667, 0.3333, 0.3333], [0.3333, 0.6667, 0.3333], [0.3333, 0.3333, 0.6667]]
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
-    temperature = check_temperature(temperature)
+    tau = temperatures_of(rows, temperature)
     sure = all_or_none(rows)
     out = sure[:, :, None] * sure[:, None]
-    for part, block in blocks(rows, temperature):
+    for part, block in blocks(rows, tau):
         out[part] = block.pairs()
     return out.reshape(*rows.batch, *out.shape[1:])

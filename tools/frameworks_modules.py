@@ -112,7 +112,7 @@ TYPES = {
     "places": "int | None",
     "rounds": "int",
 }
-NUMPY_TYPES = {"k": "ArrayLike", "temperature": "float", "alpha": "float"}
+NUMPY_TYPES = {"k": "ArrayLike", "temperature": "ArrayLike", "alpha": "float"}
 TAILS = {
     "torch": ["\n\n_without_script(globals()[name] for name in __all__)\n"],
 }

@@ -15,7 +15,13 @@ import numpy as np
 from .._linearize import Differentiable, Linearization
 from .._rows import numpy_rows as core
 from .._rows.adapter_rows import Asked
-from .._rows.numpy_rows import NO_BUDGET, Array, check_temperature, real_numbers
+from .._rows.numpy_rows import (
+    NO_BUDGET,
+    Array,
+    of_part,
+    real_numbers,
+    temperatures_of,
+)
 from .._rules.sorting_rule import Order
 from .._search import costs_search
 from .._search.numpy_balance import on_matrix
@@ -138,7 +144,7 @@ class Call(NumPy):
         self.nested: Array  # the shares of each row at ascending budgets
         self.order: Order | None = None  # of rows whose thresholds are all known
         self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
-        self.tau: float
+        self.tau: float | Array  # of all rows, or (R,) of them
         self.count: float | None = None  # of rows whose numbers are added, over it
         self._cost_shape: tuple[int, ...]
         self._rows: CallRows
@@ -150,7 +156,6 @@ class Call(NumPy):
 
     def rows(self, asked: Asked) -> CallRows:
         """The arguments as rows, with their values checked."""
-        self.tau = check_temperature(asked.temperature)
         given = core.as_rows(
             asked.x,
             asked.k,
@@ -164,24 +169,26 @@ class Call(NumPy):
         if asked.finite:
             core.check_finite(given.finite, asked.name)
         self.given, scores, c = given, given.x, 1.0
+        self.tau = temperatures_of(given, asked.temperature)
         if self._precise:
             scores = scores.astype(np.float64, copy=False)
         if self._scaled:
             peak = float(np.abs(scores).max(where=scores > -np.inf, initial=0))
-            if max(peak, self.tau) > 2.0**900:
+            if max(peak, np.max(self.tau, initial=0)) > 2.0**900:
                 c = 2.0**-200
-                scores, self.tau = c * scores, max(c * self.tau, 5e-324)
+                warm = np.maximum(c * self.tau, 5e-324)
+                scores, self.tau = c * scores, warm if warm.ndim else float(warm)
         budget = ONE if asked.k is NO_BUDGET else given.k
         self._rows = CallRows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
     def priced(self, asked: Asked) -> tuple[CallRows, Array]:
         """The arguments with costs as rows in double precision, checked."""
-        self.tau = check_temperature(asked.temperature)
         given = core.as_rows(
             asked.x, axis=asked.axis, where=asked.where, empty=asked.empty
         )
         given, budget = given.repeat(real_numbers(asked.k, "k"), "k")
+        self.tau = temperatures_of(given, asked.temperature)
         prices = real_numbers(asked.cost, "cost")
         c = given.flatten(prices, "cost")
         if given.empty is not None:
@@ -217,7 +224,7 @@ class Call(NumPy):
 
     def select(self, curve: Curve, asked: CallRows, *_: Any) -> tuple[Array, ...]:
         """Shares, anchors and offsets of rows, or of each at ascending budgets."""
-        given, x, whole = self.given, asked.x, asked.whole
+        given, x, whole, tau = self.given, asked.x, asked.whole, self.tau
         if whole is ONE:
             return self._on_simplex(curve, x)
         if x.ndim == 2:
@@ -226,8 +233,10 @@ class Call(NumPy):
             flat = x.reshape(-1, x.shape[-1])
             k, finite = whole.reshape(-1) + 0.0, np.repeat(given.finite, x.shape[1])
             rows = given._replace(x=flat, k=k, finite=finite)
-        found = solve(curve, rows, self.tau)
-        self.point = self.solved = Point(curve, rows, found, self.tau)
+            if isinstance(tau, np.ndarray):
+                tau = np.repeat(tau, x.shape[1])
+        found = solve(curve, rows, tau)
+        self.point = self.solved = Point(curve, rows, found, tau)
         p, batch = found.p.reshape(x.shape), x.shape[:-1]
         if p.ndim == 3:  # shares must grow with the budget; rounding may prevent it
             p = self.nested = np.maximum.accumulate(p, axis=1)
@@ -260,9 +269,10 @@ class Call(NumPy):
         """Shares with both budgets, a matrix at a time."""
         p, self.balanced = np.empty(x.shape), []
         for i, given in enumerate(zip(x, k, c, strict=True)):
-            one, at = on_matrix(call, *given, self.tau)
+            warm = float(of_part(self.tau, i))
+            one, at = on_matrix(call, *given, warm)
             p[i] = at.p + one.known
-            self.balanced.append((call.curve, one.x, at, self.tau))
+            self.balanced.append((call.curve, one.x, at, warm))
         return p
 
     def partition(self, rows: CallRows) -> tuple[Array, Array]:

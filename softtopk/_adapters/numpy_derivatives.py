@@ -8,7 +8,7 @@ import numpy as np
 
 from .._linearize import Linearization
 from .._rows import numpy_rows as core
-from .._rows.numpy_rows import Array, numpy_distances
+from .._rows.numpy_rows import Array, numpy_distances, over_entries
 from .._rules import costs_rule
 from .._search import costs_search
 from .._search.numpy_search import Solution
@@ -22,7 +22,7 @@ class Point(NamedTuple):
     curve: Curve
     rows: core.NumPyRows
     found: Solution
-    tau: float
+    tau: float | Array
 
     def slopes(self) -> tuple[Array, Array]:
         """The slopes w = f' of every entry, and s = w / W, with W the sum of a row.
@@ -32,7 +32,8 @@ class Point(NamedTuple):
         """
         x, (_, anchor, offset) = self.rows.x, self.found
         # The anchor is a score or a midpoint, so this conversion does not round it.
-        u = numpy_distances(x, anchor[:, None].astype(x.dtype), self.tau)
+        a, tau = anchor[:, None].astype(x.dtype), over_entries(self.tau)
+        u = numpy_distances(x, a, tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
         # So far away a share is 0 or 1, and constant as at an infinite distance.

@@ -321,7 +321,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
     """(x - max) / tau, with a finite derivative by tau also for rows with -inf."""
     if not xp.has_derivatives:  # and rows that have been checked, without NaN
-        return below_top(x, float(tau))
+        return below_top(x, tau)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = xp.isfinite(x)
     z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)

@@ -443,17 +443,29 @@ def _line(n: int) -> int:
     return next((i for i in range(LINE, 127, -1) if n % i == 0 and i % 32 <= 8), 256)
 
 
-def divide(values: Array, tau: float) -> Array:
+def over_entries(tau: Any) -> Any:
+    """Numbers for each row, or one, in a shape that broadcasts over the entries."""
+    return tau[..., None] if getattr(tau, "ndim", 0) else tau
+
+
+def divide(values: Array, tau: float | Array) -> Array:
     """values / tau in place, also if tau is out of the range of their type."""
-    if tau == 1:
+    if isinstance(tau, np.ndarray):
+        least, most = tau.min(initial=1), tau.max(initial=1)
+    elif tau == 1:
         return values
+    else:
+        least = most = tau
     info = np.finfo(values.dtype)
-    wide = np.float64 if not info.tiny <= tau <= info.max else values.dtype
+    inside = info.tiny <= least and most <= info.max
+    wide = values.dtype if inside else np.float64
     return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
 
 
-def numpy_distances(x: Array, a: Any, tau: float, out: Array | None = None) -> Array:
-    """(x - a) / tau, also if x - a overflows."""
+def numpy_distances(
+    x: Array, a: Any, tau: float | Array, out: Array | None = None
+) -> Array:
+    """(x - a) / tau, also if x - a overflows; a and tau broadcast against x."""
     if not np.count_nonzero(abs(a) > _FAR[x.dtype]):
         return divide(np.subtract(x, a, out=out), tau)
     d = divide(np.subtract(0.5 * x, 0.5 * a, out=out), tau)
@@ -518,6 +530,29 @@ def _given(values: Any, name: str) -> Array:
 def check_temperature(temperature: float) -> float:
     """A temperature, finite and above 0, as a Python float."""
     return real_number(temperature, "temperature", above=0)
+
+
+def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
+    """The temperature of all rows as a Python float, or (R,) temperatures.
+
+    A number stays one: with it the searches are quicker than with an array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not finite and above 0, or not one for each row.
+    """
+    if type(temperature) in (int, float) or np.ndim(temperature) == 0:
+        return check_temperature(temperature)  # type: ignore[arg-type]
+    values = real_numbers(temperature, "temperature")
+    for bad in values[~((values > 0) & (values < math.inf))]:
+        check_temperature(bad)
+    return _broadcast(values, rows.batch, "temperature").reshape(-1)
+
+
+def of_part(tau: float | Array, part: Any) -> Any:
+    """The temperatures of some rows, or the number that all rows have."""
+    return tau[part] if isinstance(tau, np.ndarray) else tau
 
 
 def check_axis(axis: Axis, ndim: int, name: str, word: str = "axis") -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, numpy_distances, row_dot
+from .._rows.numpy_rows import Array, numpy_distances, of_part, over_entries, row_dot
 
 _EPS = 2.0**-52
 _HUGE = 1e300  # finite, so that it gives 0 at the distance 0, and at least 1 elsewhere
@@ -34,7 +34,9 @@ _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
 
 
-def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, Array]:
+def entmax_shares(
+    x: Array, b: float | Array, tau: float | Array = 1.0
+) -> tuple[Array, Array]:
     r"""Shares of entmax with :math:`\alpha=1+b`, and the largest of each row.
 
     Parameters
@@ -43,7 +45,7 @@ def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, 
         Every row has a finite entry.
     b : float or (R,) float64 array
         At least 0.
-    tau : float
+    tau : float or (R,) float64 array
 
     Returns
     -------
@@ -58,11 +60,11 @@ def entmax_shares(x: Array, b: float | Array, tau: float = 1.0) -> tuple[Array, 
     for value in np.unique(special):
         part = np.isnan(special) if np.isnan(value) else special == value
         step = b[part] if np.isnan(value) else float(value)
-        p[part], m[part] = _entmax_one(x[part], step, tau)
+        p[part], m[part] = _entmax_one(x[part], step, of_part(tau, part))
     return p, m
 
 
-def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
+def _entmax_one(x: Array, b: float | Array, tau: float | Array) -> tuple[Array, Array]:
     """`entmax_shares` where b is a number, or an array without 0."""
     if not isinstance(b, np.ndarray) and b == 0:
         p = softmax_shares(x, tau)
@@ -72,17 +74,19 @@ def _entmax_one(x: Array, b: float | Array, tau: float) -> tuple[Array, Array]:
         return _entmax_near(x, b, tau, _SHORT)
     p, m = np.zeros_like(x), np.empty(len(x))
     for i in range(len(x)):
-        row, power = x[i : i + 1], b[i : i + 1] if isinstance(b, np.ndarray) else b
-        index, most = _candidates(row, power, tau)
+        one = slice(i, i + 1)
+        row, power, warm = x[one], of_part(b, one), of_part(tau, one)
+        index, most = _candidates(row, power, warm)
         # If the sample has excluded at least 3/4 of the row, sorting the rest is
         # quicker than Newton's steps; otherwise Newton's steps are quicker.
         short = x.shape[1] // 4
-        found = _entmax_near(row[:, index], power, tau, short, most)
-        p[i, index], m[i : i + 1] = found
+        p[i, index], m[one] = _entmax_near(row[:, index], power, warm, short, most)
     return p, m
 
 
-def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | Array]:
+def _candidates(
+    x: Array, b: float | Array, tau: float | Array
+) -> tuple[Array, float | Array]:
     """Where a long row ``(1, n)`` may have positive shares, and a bound of the shares.
 
     With fewer scores the threshold is lower, so the threshold of a sample of the row is
@@ -104,14 +108,18 @@ def _candidates(x: Array, b: float | Array, tau: float) -> tuple[Array, float | 
     return np.flatnonzero(near), most
 
 
-def _cut(x: Array, b: float | Array, tau: float) -> Array:
+def _cut(x: Array, b: float | Array, tau: float | Array) -> Array:
     """The score of each row below which every share is 0."""
     # Rounding is monotone, so a score above the exact cut is not below this one.
     return (x.max(axis=-1) - tau / b).astype(x.dtype)
 
 
 def _entmax_near(
-    x: Array, b: float | Array, tau: float, short: int, most: float | Array = 1.0
+    x: Array,
+    b: float | Array,
+    tau: float | Array,
+    short: int,
+    most: float | Array = 1.0,
 ) -> tuple[Array, Array]:
     """`entmax_shares` from the scores near the largest.
 
@@ -127,7 +135,8 @@ def _entmax_near(
     counts = np.diff(starts, append=index.size)
     d = x.reshape(-1)[index].astype(np.float64)
     near = _Near(d, starts, counts, b, np.full(R, most))
-    numpy_distances(d, near.spread(x.max(axis=-1).astype(np.float64)), tau, d)
+    top = near.spread(x.max(axis=-1).astype(np.float64))
+    numpy_distances(d, top, near.spread(tau) if isinstance(tau, np.ndarray) else tau, d)
     m = near.solve()
     values = near.balanced(m)
     p = np.zeros(x.shape, x.dtype)
@@ -135,7 +144,7 @@ def _entmax_near(
     return p, m
 
 
-def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
+def _entmax_short(x: Array, b: float, tau: float | Array) -> tuple[Array, Array]:
     """`entmax_shares` for b = 1 and b = 1/2 from the sorted scores.
 
     If the j largest scores have positive shares, the threshold is the root of a linear
@@ -144,7 +153,7 @@ def _entmax_short(x: Array, b: float, tau: float) -> tuple[Array, Array]:
     over the row removes it.
     """
     z = x.astype(np.float64)
-    numpy_distances(z, z.max(axis=-1, keepdims=True), tau, z)
+    numpy_distances(z, z.max(axis=-1, keepdims=True), over_entries(tau), z)
     if b != 1:
         z *= b
     np.maximum(z, -1, out=z)
@@ -381,12 +390,12 @@ class _Near:
         return _Near(self.d[keep], starts, counts, b, self.most[part])
 
 
-def below_top(x: Array, tau: float) -> Array:
+def below_top(x: Array, tau: float | Array) -> Array:
     """(x - max) / tau."""
-    return numpy_distances(x, x.max(axis=-1, keepdims=True), tau)
+    return numpy_distances(x, x.max(axis=-1, keepdims=True), over_entries(tau))
 
 
-def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
+def softmax_shares(x: Array, tau: float | Array, weight: Array | None = None) -> Array:
     """Shares proportional to weight * e^{x/tau}."""
     e = below_top(x, tau)
     np.exp(e, out=e)
@@ -396,14 +405,14 @@ def softmax_shares(x: Array, tau: float, weight: Array | None = None) -> Array:
     return e
 
 
-def log_shares(x: Array, tau: float) -> tuple[Array, Array]:
+def log_shares(x: Array, tau: float | Array) -> tuple[Array, Array]:
     """``log(e^{x_i/tau} / S)`` and ``log S - max(x)/tau``, S the row's sum.
 
     Parameters
     ----------
     x : (R, n) array
         Every row has a finite entry.
-    tau : float
+    tau : float or (R,) float64 array
 
     Returns
     -------

@@ -29,7 +29,9 @@ from .._rows.numpy_rows import (
     NumPyRows,
     divide,
     numpy_distances,
+    of_part,
     order_pair,
+    over_entries,
     row_dot,
     row_sum,
 )
@@ -67,9 +69,12 @@ class Solution(NamedTuple):
 
 
 def solve(
-    curve: Curve, rows: NumPyRows, tau: float = 1.0, sums: type[Scheme] | None = None
+    curve: Curve,
+    rows: NumPyRows,
+    tau: float | Array = 1.0,
+    sums: type[Scheme] | None = None,
 ) -> Solution:
-    """Solve every row, from `as_rows` with a budget.
+    """Solve every row, from `as_rows` with a budget, at one temperature or one a row.
 
     A caller that has asked for the curve's scheme hands it on as `sums`.
     """
@@ -84,7 +89,7 @@ def solve(
         rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
         if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
-                curve, rest, tau, sums
+                curve, rest, of_part(tau, free), sums
             )
         return found
     most = _BLOCK // x.itemsize
@@ -93,7 +98,7 @@ def solve(
     scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
     for i in range(0, R, size):
         part = i if min(size, R - i) == 1 and scheme else slice(i, i + size)
-        given = x[part], k[part], finite[part], tau, found.p[part]
+        given = x[part], k[part], finite[part], of_part(tau, part), found.p[part]
         answer = _Block(scheme, *given).solve() if scheme else _plain(curve, *given)
         found.anchor[part], found.offset[part] = answer
     if np.count_nonzero(finite < n):
@@ -102,7 +107,7 @@ def solve(
 
 
 def _plain(
-    curve: Curve, x: Array, k: Array, finite: Array, tau: float, p: Array
+    curve: Curve, x: Array, k: Array, finite: Array, tau: float | Array, p: Array
 ) -> tuple[Array, Array]:
     """Anchors and offsets by `root.solve_rows` in float64; p gets the shares."""
     x = x.astype(np.float64)
@@ -120,7 +125,7 @@ class _Block:
     """
 
     def __init__(
-        self, scheme: Scheme, x: Array, k: Any, finite: Any, tau: float, p: Array
+        self, scheme: Scheme, x: Array, k: Any, finite: Any, tau: Any, p: Array
     ) -> None:
         self.scheme, self.x, self.k, self.finite = scheme, x, k, finite
         self.tau, self.p, self.n = tau, p, x.shape[-1]
@@ -155,7 +160,8 @@ class _Block:
 
     def _distances(self) -> Array:
         """(x - anchor) / tau, written to p."""
-        return numpy_distances(self.x, column(self.anchor, self.x), self.tau, self.p)
+        anchor, tau = column(self.anchor, self.x), over_entries(self.tau)
+        return numpy_distances(self.x, anchor, tau, self.p)
 
     def _anchored(self) -> Any:
         """t for the anchors that are set; the shares are written to p."""

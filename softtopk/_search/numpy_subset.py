@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest
+from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest, of_part
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
 _BLOCK = 65536  # entries of a block, so that a few arrays of this size fit the cache
@@ -202,14 +202,14 @@ def _horner(coefficients: Array, v: Array) -> Array:
     return out
 
 
-def _from_kth(x: Array, k: Array, temperature: float) -> tuple[Array, Array]:
+def _from_kth(x: Array, k: Array, temperature: float | Array) -> tuple[Array, Array]:
     """(x - a) / temperature as ``(n, R)``, a the k-th largest entry of its row."""
     anchor = kth_largest(x, k)
     y = np.empty(x.shape[::-1], x.dtype)
     return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
 
 
-def _tilted(x: Array, k: Array, count: Array, temperature: float) -> Block:
+def _tilted(x: Array, k: Array, count: Array, temperature: float | Array) -> Block:
     """The tilted law of rows ``(R, n)`` with 0 < k < count."""
     y, anchor = _from_kth(x, k, temperature)
     dtype = y.dtype
@@ -439,7 +439,7 @@ def _degree(total: float, edge: float, eps: float) -> int:
     return 64
 
 
-def blocks(rows: NumPyRows, temperature: float) -> Iterator[tuple[Any, Block]]:
+def blocks(rows: NumPyRows, temperature: float | Array) -> Iterator[tuple[Any, Block]]:
     """The rows whose marginals are not all 0 or 1, block by block."""
     which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
@@ -448,7 +448,8 @@ def blocks(rows: NumPyRows, temperature: float) -> Iterator[tuple[Any, Block]]:
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:
             part = slice(part[0], part[-1] + 1)  # a view is cheaper than a copy
-        yield part, _tilted(rows.x[part], rows.k[part], rows.finite[part], temperature)
+        given = rows.x[part], rows.k[part], rows.finite[part]
+        yield part, _tilted(*given, of_part(temperature, part))
 
 
 def all_or_none(rows: NumPyRows) -> Array:
@@ -460,7 +461,7 @@ def all_or_none(rows: NumPyRows) -> Array:
     return out
 
 
-def numpy_partition(rows: NumPyRows, temperature: float) -> tuple[Array, Array]:
+def numpy_partition(rows: NumPyRows, temperature: float | Array) -> tuple[Array, Array]:
     """tau log Z_k(x/tau) and the marginals of every row."""
     p = all_or_none(rows)
     out = np.where(p > 0, rows.x, 0).sum(-1, dtype=np.float64)
@@ -483,6 +484,7 @@ def numpy_partition(rows: NumPyRows, temperature: float) -> tuple[Array, Array]:
         out[part] = (
             chosen
             + lack * block.anchor
-            + temperature * (lack * block.shift + soft + np.log(block.chance))
+            + of_part(temperature, part)
+            * (lack * block.shift + soft + np.log(block.chance))
         )
     return out.astype(rows.x.dtype), p

@@ -22,6 +22,7 @@ from typing import Any
 
 from .._rows.budget import Budget
 from .._rows.namespace import after, choose, loop, namespace, tally
+from .._rows.numpy_rows import over_entries
 from ..curves import Curve
 from .curve_sums import fused_sums, in_turn, total
 from .start import Moments, Search, State, begin, follow, rebase
@@ -99,7 +100,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
     """(x - lambda) / tau of every entry; tau is a number, or has one for each row."""
-    return (x - a[..., None]) / _over_entries(tau) - t[..., None]
+    return (x - a[..., None]) / over_entries(tau) - t[..., None]
 
 
 def advance(
@@ -192,7 +193,7 @@ def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
     `end` is 0, or has a number for each row.
     """
     xp = namespace(x)
-    end = _over_entries(end)
+    end = over_entries(end)
     m = tally(u > end, x)
     u = after(u, m)
     least = xp.min(xp.where(u > end, x, math.inf), axis=-1)
@@ -219,11 +220,6 @@ def middle_threshold(
     middle, rest = rebase(middle, xp.clip(missing, -room, room) - curve.centre, tau)
     flat = (k.without(m) == 0) & ((least - most) / tau >= width)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
-
-
-def _over_entries(tau: Any) -> Any:
-    """Numbers for each row, or one, in a shape that broadcasts over the entries."""
-    return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
 
 def ends(curve: Curve) -> bool:

@@ -104,7 +104,11 @@ ARGUMENTS = {
         Array(np.ones((3, 4), bool)),
         Array([True, False, True, True]),
     ],
-    "temperature": [0, -1.0, NAN, INF, 0.02, *BAD_NUMBER[:3]],
+    "temperature": [
+        *(0, -1.0, NAN, INF, 0.02, *BAD_NUMBER[:3]),
+        *([0.5, 2.0], [1, NAN], [0.5, 2.0, 1.0], [[0.5], [2.0]], [True, False]),
+        *map(Array, ([0.5, 2.0], [0.5], 0.5, [[0.5], [2.0]])),
+    ],
     "k": [
         *(NAN, INF, -INF, -1, -0.5, 0, 0.5, 2.5, 4, 4.5, 5, 1e30, "a", None, 1j, True),
         *([1, 2], [1, NAN], [1, 5], [1, 2, 3], [[1], [2]], [1.5, 2]),
@@ -157,7 +161,7 @@ WITH_COSTS = {
     ],
     "x": SCORES,
     "where": [masked(), masked(1), Array([True, False, True, True])],
-    "temperature": [0, NAN, 0.02, "a"],
+    "temperature": [0, NAN, 0.02, "a", [0.5, 2.0], Array([0.5, 2.0]), [1.0, -1.0]],
     "per": ["cost", "entry", "unit"],
     "ties": ["first", "share", "last"],
     "axis": [2, (0, 1), None],
