@@ -338,7 +338,11 @@ class _Triangular(_Named):
 
 
 class Entmax(Curve):
-    r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`."""
+    r"""The curve :math:`\min(1,[1+(\alpha-1)t]_+^{1/(\alpha-1)})`; see `entmax`.
+
+    For alpha < 1 it serves the loss of entmax alone.  It falls like a power of t there,
+    and up to alpha = 1/2 its noise has no deviation to start a search from.
+    """
 
     needs_sum = True
     alpha, b = kept("alpha"), kept("b")
@@ -348,8 +352,9 @@ class Entmax(Curve):
         self.alpha = alpha
         self.name = f"entmax({alpha:g})"
         self.b = b = alpha - 1
-        self.support = (-1 / b, 0.0)
-        self.noise = (1 / alpha, 1 / (alpha * math.sqrt(1 + 2 * b)))
+        self.support = (-1 / b if b > 0 else -math.inf, 0.0)
+        if b > 0:
+            self.noise = (1 / alpha, 1 / (alpha * math.sqrt(1 + 2 * b)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entmax) and other.alpha == self.alpha
@@ -360,6 +365,8 @@ class Entmax(Curve):
     def _raised(self, t: Any, exponent: float) -> Array:
         """[1 + b t]_+ ** exponent, at most 1."""
         xp, t = floats(t, "t")
+        if self.b < 0:
+            return xp.exp(exponent * xp.log1p(self.b * clip(xp, t, None, 0)))
         z = clip(xp, self.b * t, -1, 0)
         if self.b >= 0.5:
             return (1 + z) ** exponent
@@ -405,7 +412,7 @@ class Entmax(Curve):
         return p * (self.inverse(p) - 1) / self.alpha
 
     def gap(self, t: Any, p: Any) -> Array:
-        return _power_gap(self, self.b, t, p)
+        return _power_gap(self, self.b, t, p, self.alpha)
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
         # The b-th power of S is nearly linear in the threshold: it is linear for b = 1
@@ -494,7 +501,7 @@ def _folded(t: Any, p: Any) -> tuple[Any, Any, Any, Any]:
     return xp, t, p, clip(xp, t, 0, None)
 
 
-def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
+def _power_gap(curve: Curve, b: float, t: Any, p: Any, alpha: float = 1.0) -> Any:
     r"""The gap of entmax curves, and of ``exp`` as their limit b = 0.
 
     With v, t within the support, q = f(v) and the inverse g of f it is
@@ -511,4 +518,4 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any) -> Any:
     far = curve.inverse(xp.where(p > 0, p, 1)) - v
     rise = xp.where(close, near, far)
     bregman = xp.where(p > 0, p * rise, 0) - excess * power
-    return bregman / (1 + b) - (t - v) * excess
+    return bregman / alpha - (t - v) * excess

@@ -307,12 +307,12 @@ def entmax(
     TypeError, ValueError
         As in `softmax`.
     NotImplementedError
-        If alpha is an array or above 2, where entmax is not a curve with a budget.
+        If alpha is an array or outside [1, 2], where the package has no curve for it.
     """
     given = real_numbers(alpha, "alpha")
-    for bad in given[~((given >= 1) & (given < np.inf))]:
-        real_number(bad, "alpha", least=1)
-    if given.ndim or given > 2:
+    for bad in given[~((given > 0) & (given < np.inf))]:
+        real_number(bad, "alpha", above=0)
+    if given.ndim or not 1 <= given <= 2:
         raise NotImplementedError(
             f"alpha must be one number from 1 to 2 on Dask arrays, got {alpha!r}"
         )

@@ -217,16 +217,17 @@ def entmax_loss(
     x, target, axis, where, ignore_index, reduction
         As in `cross_entropy`.
     alpha : number
-        At least 1.  At 1 the loss is the relative entropy of the target and softmax:
-        for one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
+        Above 0.  At 1 the loss is the relative entropy of the target and softmax: for
+        one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
         derivative, as in `entmax`; the error of the loss is then a few units in the
-        last place of the scores.
+        last place of the scores, as for a number below 1.
 
     Returns
     -------
     array or scalar
         One loss for each row; at least 0, and 0 only where entmax equals the target:
-        for one class, where it leads by :math:`1/(\alpha-1)`.
+        for one class, where it leads by :math:`1/(\alpha-1)`; up to :math:`\alpha=1`
+        at no lead.
 
     Raises
     ------
@@ -236,7 +237,8 @@ def entmax_loss(
     Notes
     -----
     Cost and accuracy of the shares as in `entmax`; the loss is a minimum over the
-    threshold, so the threshold's rounding does not reach it at first order.
+    threshold, so the threshold's rounding does not reach it at first order.  Below
+    :math:`\alpha=1` the error grows like :math:`1/\alpha`, as the entropy does.
 
     References
     ----------

@@ -243,14 +243,15 @@ def entmax(
     r"""Entmax: a distribution that is sparse for :math:`\alpha>1`.
 
     The maximiser of :math:`p\cdot x/\tau+(1-\sum_ip_i^\alpha)/(\alpha(\alpha-1))` over
-    the simplex; softmax at :math:`\alpha=1` and `sparsemax` at :math:`\alpha=2`.
+    the simplex; softmax at :math:`\alpha=1` and `sparsemax` at :math:`\alpha=2`.  Below
+    1 every share is positive and falls like a power of its distance to the largest.
 
     Parameters
     ----------
     x : array_like
         As in `softmax`.
     alpha : array_like
-        At least 1: a number, or an array that broadcasts against `x` without `axis`.
+        Above 0: a number, or an array that broadcasts against `x` without `axis`.
     temperature, axis, where, empty
         As in `softmax`.
 
@@ -266,8 +267,9 @@ def entmax(
 
     Notes
     -----
-    O(n) per row for the maximum and the scores within :math:`\tau/(\alpha-1)` of it,
-    and O(that number) for each of a few Newton steps.  For :math:`\alpha\le2` a share
+    O(n) per row for the maximum and the scores within :math:`\tau/(\alpha-1)` of it
+    (all scores up to :math:`\alpha=1`), and O(that number) for each of a few Newton
+    steps.  For :math:`\alpha\le2` a share
     is right to a few units of 1e-16.  For :math:`\alpha>2` the map itself is not
     Lipschitz where a share starts: there the shares are right for scores moved by a
     few units in the last place.
@@ -496,8 +498,8 @@ def _entmax_rows(
 ) -> tuple[NumPyRows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
     values = real_numbers(alpha, "alpha")
-    for bad in values[~((values >= 1) & (values < np.inf))]:
-        real_number(bad, "alpha", least=1)
+    for bad in values[~((values > 0) & (values < np.inf))]:
+        real_number(bad, "alpha", above=0)
     rows = finite_numpy_rows(x, axis, where, empty=empty)
     if values.ndim == 0:
         return rows, float(values) - 1

@@ -293,14 +293,13 @@ def entmax(
     check: bool | None = None,
     **axis: Axis,
 ) -> Tensor:
-    """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
+    """Entmax: `softmax` at alpha = 1, `sparsemax` at 2, and all above 0.
 
     Parameters
     ----------
     alpha : number or array
-        At least 1.  An array of this library has a derivative; it is one number, or one
-        a row: it broadcasts to the shape of `x` without `dim`.  At alpha = 1 the
-        derivative is that from above.
+        Above 0.  An array of this library has a derivative; it is one number, or one a
+        row: it broadcasts to the shape of `x` without `dim`.
     x, temperature, dim, where, empty, check
         As in `softmax`.
 
@@ -311,10 +310,10 @@ def entmax(
 
     Notes
     -----
-    For an array the shares and their derivatives, by `alpha` too and down to alpha = 1,
-    are right to some 100 units in the last place, up to the third order.  Close to
-    alpha = 1 no digits are lost.  Below 1 the map exists, but every share is then above
-    0 and falls like a power of the distance to the largest score; it is not offered.
+    For an array, and for a number below 1, the shares and their derivatives, by `alpha`
+    too, are right to some 100 units in the last place, up to the third order.  Close to
+    alpha = 1 no digits are lost.  Below 1 every share is above 0 and falls like a power
+    of the distance to the largest score.
     """
     found: Tensor = _simplex.entmax(
         _XP,
@@ -351,21 +350,23 @@ def entmax_loss(
     x, target, dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : number
-        At least 1.  At 1 the loss is the relative entropy of the target and softmax:
-        for one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
+        Above 0.  At 1 the loss is the relative entropy of the target and softmax: for
+        one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
         derivative, as in `entmax`; the error of the loss is then a few units in the
-        last place of the scores.
+        last place of the scores, as for a number below 1.
 
     Returns
     -------
     array
         One loss for each row; at least 0, and 0 only where entmax equals the target:
-        for one class, where it leads by :math:`1/(\alpha-1)`.
+        for one class, where it leads by :math:`1/(\alpha-1)`; up to :math:`\alpha=1`
+        at no lead.
 
     Notes
     -----
     Cost and accuracy of the shares as in `entmax`; the loss is a minimum over the
-    threshold, so the threshold's rounding does not reach it at first order.
+    threshold, so the threshold's rounding does not reach it at first order.  Below
+    :math:`\alpha=1` the error grows like :math:`1/\alpha`, as the entropy does.
 
     References
     ----------

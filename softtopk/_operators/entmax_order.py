@@ -12,7 +12,8 @@ of fourth, so that derivatives up to the third are right.  The first is
           w_i=p_i^{2-\alpha},\quad W=\sum_jw_j,
 
 with :math:`m_i=\partial_b\,(p_i^b-1)/b`, which is :math:`\tfrac12\log^2p_i` at
-:math:`\alpha=1`: an order that moves acts like scores that do.
+:math:`\alpha=1`: an order that moves acts like scores that do.  All of this holds for
+:math:`\alpha>0`.
 """
 
 from __future__ import annotations
@@ -35,17 +36,22 @@ _STEPS = 100
 
 
 def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any, Rows]:
-    """b = alpha - 1, and the rows, which are NaN where alpha is out of range."""
+    """alpha, and the rows, which are NaN where alpha is out of range.
+
+    A number has been checked.
+    """
+    if not xp.is_array(alpha):
+        return xp.numbers(alpha, rows.x), rows
     alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
     if alpha.ndim:
         alpha = fit(xp, alpha, rows.batch(), "alpha")
     if xp.looks(rows.x, check):
         values = xp.to_numpy(xp.detach(alpha))
-        for bad in values[~((values >= 1) & (values < math.inf))].reshape(-1):
-            real_number(bad, "alpha", least=1)
-        return alpha - 1, rows
-    fits = (alpha >= 1) & (alpha < math.inf) & xp.all(rows.x == rows.x, axis=-1)
-    return alpha - 1, rows.held(xp, fits)
+        for bad in values[~((values > 0) & (values < math.inf))].reshape(-1):
+            real_number(bad, "alpha", above=0)
+        return alpha, rows
+    fits = (alpha > 0) & (alpha < math.inf) & xp.all(rows.x == rows.x, axis=-1)
+    return alpha, rows.held(xp, fits)
 
 
 def order_shares(xp: Adapter, y: Any, b: Any) -> Any:
@@ -58,25 +64,30 @@ def order_shares(xp: Adapter, y: Any, b: Any) -> Any:
     return _value(xp, y, s, b)[0]
 
 
-def entropy(xp: Adapter, p: Any, b: Any) -> tuple[Any, Any]:
+def entropy(xp: Adapter, p: Any, alpha: Any) -> tuple[Any, Any]:
     r"""The terms of :math:`\sum_ip_i(p_i^b-1)/b`, and their derivatives by b.
 
     These are :math:`p\log p\,g(z)` and :math:`p\log^2p\,g'(z)` with
     :math:`z=b\log p` and :math:`g(z)=(e^z-1)/z`, both analytic at b = 0.
     """
-    q = xp.where(p > 0, p, 1)
+    b, q = (alpha - 1)[..., None], xp.where(p > 0, p, 1)
     log = xp.log(q)
-    z = b[..., None] * log
-    far = abs(z) > 1
+    z = b * log
+    # Only for b < 0 is z above 1.  There e^z may overflow; p e^z = p^alpha does not.
+    high, far = z > 1, abs(z) > 1
+    rest = xp.where(high, b, 1)
+    power = xp.where(high, xp.exp(alpha[..., None] * log), 0)
     near, wide = xp.where(far, 0, z), xp.where(far, z, 1)
     g, slope = xp.zeros_like(z), xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         g = 1 / math.factorial(j + 1) + near * g
         slope = 1 / (math.factorial(j) * (j + 2)) + near * slope
-    grown = xp.expm1(wide)
+    grown = xp.expm1(xp.where(high, 0, wide))
     g = xp.where(far, grown / wide, g)
     slope = xp.where(far, (wide + grown * (wide - 1)) / (wide * wide), slope)
-    return p * log * g, p * log * log * slope
+    value = xp.where(high, (power - p) / rest, p * log * g)
+    turn = (p + power * (xp.where(high, z, 0) - 1)) / (rest * rest)
+    return value, xp.where(high, turn, p * log * log * slope)
 
 
 def _value(xp: Adapter, y: Any, s: Any, b: Any) -> tuple[Any, Any]:
@@ -108,8 +119,8 @@ def _newton_threshold(xp: Adapter, y: Any, b: Any) -> Any:
     threshold.  The bracket holds because the largest share is between 1/n and 1.
     """
     n = y.shape[-1]
-    safe = xp.where(b > 0, b, 1)
-    high = xp.where(b > 0, -xp.expm1(-safe * math.log(n)) / safe, math.log(n))
+    safe = xp.where(b != 0, b, 1)
+    high = xp.where(b != 0, -xp.expm1(-safe * math.log(n)) / safe, math.log(n))
     eps = float(xp.finfo(y.dtype).eps)
     zero = xp.zeros_like(high)
 
@@ -122,7 +133,7 @@ def _newton_threshold(xp: Adapter, y: Any, b: Any) -> Any:
         S = xp.where(S > 0, S, 1)
         low, high = xp.where(S > 1, s, low), xp.where(S < 1, s, high)
         log = xp.log(S)
-        power = xp.where(b > 0, -xp.expm1(-safe * log) / safe, log)
+        power = xp.where(b != 0, -xp.expm1(-safe * log) / safe, log)
         move = s + power * S / xp.where(W > 0, W, 1)
         inside = (move >= low) & (move <= high)
         move = xp.where(inside, move, 0.5 * (low + high))

@@ -284,16 +284,17 @@ def entmax_loss(
     x, target, axis, where, ignore_index, reduction, check
         As in `cross_entropy`.
     alpha : number
-        At least 1.  At 1 the loss is the relative entropy of the target and softmax:
-        for one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
+        Above 0.  At 1 the loss is the relative entropy of the target and softmax: for
+        one class, `cross_entropy`.  On PyTorch and JAX also an array, which has a
         derivative, as in `entmax`; the error of the loss is then a few units in the
-        last place of the scores.
+        last place of the scores, as for a number below 1.
 
     Returns
     -------
     array
         One loss for each row; at least 0, and 0 only where entmax equals the target:
-        for one class, where it leads by :math:`1/(\alpha-1)`.
+        for one class, where it leads by :math:`1/(\alpha-1)`; up to :math:`\alpha=1`
+        at no lead.
 
     Raises
     ------
@@ -303,7 +304,8 @@ def entmax_loss(
     Notes
     -----
     Cost and accuracy of the shares as in `entmax`; the loss is a minimum over the
-    threshold, so the threshold's rounding does not reach it at first order.
+    threshold, so the threshold's rounding does not reach it at first order.  Below
+    :math:`\alpha=1` the error grows like :math:`1/\alpha`, as the entropy does.
 
     References
     ----------
@@ -316,12 +318,13 @@ def entmax_loss(
     >>> entmax_loss([[2.0, 1.0, 0.0], [3.0, 1.0, 0.0]], [0, 0]).round(4).tolist()
     [0.0617, 0.0]
     """
-    if xp.is_array(alpha) and xp.has_derivatives:  # else it is a number
+    array = xp.is_array(alpha) and xp.has_derivatives
+    alpha = alpha if array else real_number(alpha, "alpha", above=0)
+    if array or (alpha < 1 and xp.has_derivatives):
         rows = finite_rows(xp, x, 1.0, axis, where, check)
-        b, rows = orders(xp, alpha, rows, check)
+        alpha, rows = orders(xp, alpha, rows, check)
         goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
-        return _order_loss(xp, rows, b, goal, end)
-    alpha = real_number(alpha, "alpha", least=1)
+        return _order_loss(xp, rows, alpha, goal, end)
     rows = finite_rows(xp, x, 1.0, axis, where, check)
     curve = _ORDERS.get(alpha) or Entmax(alpha)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
@@ -690,21 +693,21 @@ def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> 
     return c, by_x, by_tau
 
 
-def _order_loss(xp: Adapter, rows: Rows, b: Any, goal: Any, end: _End) -> Any:
-    """The loss of entmax of order 1 + b, from its shares."""
+def _order_loss(xp: Adapter, rows: Rows, alpha: Any, goal: Any, end: _End) -> Any:
+    """The loss of entmax of order alpha, from its shares."""
     y = logits(xp, rows.x, rows.tau)
-    p, alpha = order_shares(xp, y, b), 1 + b
+    p = order_shares(xp, y, alpha - 1)
 
     def gain(x: Any) -> tuple[Any, Any]:
-        """The Tsallis entropy of x minus the target's, and its derivative by b."""
-        pairs = zip(entropy(xp, goal, b), entropy(xp, x, b), strict=True)
+        """The Tsallis entropy of x minus the target's, and its derivative by alpha."""
+        pairs = zip(entropy(xp, goal, alpha), entropy(xp, x, alpha), strict=True)
         value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
         return value / alpha, (slope - value / alpha) / alpha
 
     fixed = xp.detach(p)
     height = xp.where(xp.isfinite(y), xp.detach(y), 0)
     value = xp.sum((fixed - goal) * height, axis=-1) + xp.detach(gain(fixed)[0])
-    by = {"x": (rows.x, lambda: p - goal), "tau": (b, lambda: gain(p)[1])}
+    by = {"x": (rows.x, lambda: p - goal), "tau": (alpha, lambda: gain(p)[1])}
     return _loss(xp, rows, xp.clip(value, 0, None), by, end)
 
 

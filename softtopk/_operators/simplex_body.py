@@ -103,14 +103,13 @@ def entmax(
     empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
-    """Entmax: `softmax` at alpha = 1, `sparsemax` at alpha = 2, and beyond.
+    """Entmax: `softmax` at alpha = 1, `sparsemax` at 2, and all above 0.
 
     Parameters
     ----------
     alpha : number or array
-        At least 1.  An array of this library has a derivative; it is one number, or one
-        a row: it broadcasts to the shape of `x` without `axis`.  At alpha = 1 the
-        derivative is that from above.
+        Above 0.  An array of this library has a derivative; it is one number, or one a
+        row: it broadcasts to the shape of `x` without `axis`.
     x, temperature, axis, where, empty, check
         As in `softmax`.
 
@@ -121,21 +120,21 @@ def entmax(
 
     Notes
     -----
-    For an array the shares and their derivatives, by `alpha` too and down to alpha = 1,
-    are right to some 100 units in the last place, up to the third order.  Close to
-    alpha = 1 no digits are lost.  Below 1 the map exists, but every share is then above
-    0 and falls like a power of the distance to the largest score; it is not offered.
+    For an array, and for a number below 1, the shares and their derivatives, by `alpha`
+    too, are right to some 100 units in the last place, up to the third order.  Close to
+    alpha = 1 no digits are lost.  Below 1 every share is above 0 and falls like a power
+    of the distance to the largest score.
     """
     number = type(alpha) in (int, float)
     if not (number or xp.is_array(alpha)) and real_numbers(alpha, "alpha").ndim:
         alpha = xp.asarray(real_numbers(alpha, "alpha"), like=xp.asarray(x))
-    if xp.is_array(alpha):
+    if not xp.is_array(alpha):
+        alpha = real_number(alpha, "alpha", above=0)
+    if xp.is_array(alpha) or alpha < 1:  # there is a curve to search with from 1 on
         rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
-        b, rows = _entmax.orders(xp, alpha, rows, check)
-        return rows.expand(
-            xp, _entmax.order_shares(xp, logits(xp, rows.x, rows.tau), b)
-        )
-    alpha = real_number(alpha, "alpha", least=1)
+        alpha, rows = _entmax.orders(xp, alpha, rows, check)
+        y = logits(xp, rows.x, rows.tau)
+        return rows.expand(xp, _entmax.order_shares(xp, y, alpha - 1))
     if alpha > 1:
         curve = Entmax(alpha)
         return _simplex(xp, x, curve, temperature, axis, where, check, empty)

@@ -1,9 +1,10 @@
 r"""Shares at k = 1 (entmax), from the few scores near the largest.
 
 With :math:`b=\alpha-1` the shares of entmax are
-:math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}`, where m is the largest share.  So only scores
-within :math:`1/b` of the largest can have a positive share.  Entmax is softmax at
-b = 0 and sparsemax at b = 1.  Derived in *distributions/entmax*.
+:math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}`, where m is the largest share.  So for b > 0
+only scores within :math:`1/b` of the largest can have a positive share.  Entmax is
+softmax at b = 0 and sparsemax at b = 1.  Below 0 every finite score has a share.
+Derived in *distributions/entmax*.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def entmax_shares(
     x : (R, n) array
         Every row has a finite entry.
     b : float or (R,) float64 array
-        At least 0.
+        Above -1.
     tau : float or (R,) float64 array
 
     Returns
@@ -95,7 +96,7 @@ def _candidates(
     """
     near, most = x[0] >= _cut(x, b, tau), 1.0
     few = max(_SHORT, x.size // _PART)
-    if np.count_nonzero(near) > few:
+    if b > 0 and np.count_nonzero(near) > few:
         some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
         top = some.max(axis=-1).astype(np.float64)
         if top > -np.inf:
@@ -111,7 +112,10 @@ def _candidates(
 def _cut(x: Array, b: float | Array, tau: float | Array) -> Array:
     """The score of each row below which every share is 0."""
     # Rounding is monotone, so a score above the exact cut is not below this one.
-    return (x.max(axis=-1) - tau / b).astype(x.dtype)
+    cut = (x.max(axis=-1) - tau / b).astype(x.dtype)
+    if (b > 0).all() if isinstance(b, np.ndarray) else b > 0:
+        return cut
+    return np.where(b < 0, np.finfo(x.dtype).min, cut)  # -inf has no share
 
 
 def _entmax_near(
@@ -227,7 +231,7 @@ class _Near:
     starts, counts : (R,) int arrays
         Where each row begins, and its length.
     b : float or (R,) array
-        alpha - 1, above 0.
+        alpha - 1, above -1 and not 0.
     most : (R,) array
         Bounds of the shares.
     """
@@ -310,16 +314,19 @@ class _Near:
         return self._enclose() if self.b > 1 else self._fall()
 
     def _fall(self) -> Array:
-        """m for b <= 1: S^b is convex in u, so Newton's steps from above decrease m."""
+        """m for b <= 1, where Newton's steps from above decrease m.
+
+        S^b is convex in u for b > 0 and concave for b < 0, where u decreases in m.
+        """
         near, rows, m = self, np.arange(len(self.counts)), self.most
         result = m.copy()
         # A row is done once a step changes m by at most `tight` times m.  Newton's
         # variable is u = m^b, and a share is (u + b d)^(1/b) where it is positive.  For
         # b <= 1/2 its second derivative by u is bounded.  So the error after a step is
-        # of the order of the step's square, and after one of 2^-28 it is below
-        # rounding.  For b > 1/2 the second derivative is unbounded where the share
-        # becomes positive.  Then the error may be far larger than that square, and the
-        # step itself must be within a few roundings.
+        # of the order of the step's square (for b < 0 at most that square), and after
+        # one of 2^-28 it is below rounding.  For b > 1/2 the second derivative is
+        # unbounded where the share becomes positive.  Then the error may be far larger
+        # than that square, and the step itself must be within a few roundings.
         tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
         for _ in range(_LIMIT):
             _, step, p = near.excess(m)

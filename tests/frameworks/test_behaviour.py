@@ -116,7 +116,7 @@ ARGUMENTS = {
         Array([True, False]),
         Array([1j, 2]),
     ],
-    "alpha": [1, 1.0, 2.0, 3.0, 0.5, NAN, INF, "a", None, 1j, True],
+    "alpha": [1, 1.0, 2.0, 3.0, 0.5, 0, -0.5, NAN, INF, "a", None, 1j, True],
     "margin": [0, -1, NAN, INF, "a", None, 1j],
     "target": [
         *map(Array, ([0, 4], [-1, 0], [0, 1, 2], [0.0, 1.0], [True, False])),

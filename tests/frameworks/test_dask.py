@@ -276,7 +276,7 @@ def test_what_the_order_of_chunks_or_a_curve_cannot_give_is_refused():
     ):
         with pytest.raises(NotImplementedError, match="axis must be one axis for"):
             call()
-    for alpha in (3.0, [1.5, 2.0]):
+    for alpha in (0.5, 3.0, [1.5, 2.0]):
         with pytest.raises(NotImplementedError, match="alpha must be one number from"):
             stk.entmax(x, alpha)
 

@@ -21,6 +21,7 @@ LOSSES = [
     ("sparse_softmax_loss", (ONE, 4), {}),
     ("entmax_loss", (ONE,), {}),
     ("entmax_loss", (SHARES, 1.25), {}),
+    ("entmax_loss", (SHARES, 0.6), {}),
     ("entmax_loss", (ONE, 1.0), {}),
     ("sparsemax_loss", (SHARES,), {}),
     ("top_k_loss", (PAIR, 2), {"temperature": 0.7}),

@@ -18,6 +18,7 @@ OPERATORS = [
     ("sparse_softmax", {"k": [1, 2, 3]}),
     ("entmax", {"alpha": 1.3}),
     ("entmax", {"alpha": 3.0}),
+    ("entmax", {"alpha": 0.4}),
 ]
 each = pytest.mark.parametrize(("name", "given"), OPERATORS, ids=str)
 

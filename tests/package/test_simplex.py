@@ -30,6 +30,7 @@ MAPS = {
     "entmax15": entmax,
     "entmax125": partial(entmax, alpha=1.25),
     "entmax3": partial(entmax, alpha=3.0),
+    "entmax04": partial(entmax, alpha=0.4),
     "taylor": taylor_softmax,
     "sparse": partial(sparse_softmax, k=1),
 }
@@ -39,7 +40,9 @@ finite = st.floats(-1e300, 1e300) | st.floats(-3, 3) | st.sampled_from([0.0, 1.0
 scores = st.lists(finite | st.just(-np.inf), min_size=1, max_size=9).filter(
     lambda x: max(x) > -np.inf
 )
-alphas = st.sampled_from([1.0, 1.05, 1.3, 1.5, 1.8, 2.0, 2.5, 4.0, 30.0])
+alphas = st.sampled_from(
+    [0.01, 0.5, 0.9, 1.0, 1.05, 1.3, 1.5, 1.8, 2.0, 2.5, 4.0, 30.0]
+)
 
 
 def reference(x, alpha, tau=1.0):
@@ -51,11 +54,12 @@ def reference(x, alpha, tau=1.0):
             return [v / mp.fsum(e) for v in e]
         b = mp.mpf(alpha) - 1
         z = [b * v for v in z if b * v > -1]
-        low, high = mp.mpf(-1), mp.mpf(0)
+        # Where shares fall with t (b > 0), or, between -n^-b and -1, grow with it.
+        low, high = (mp.mpf(-1), mp.mpf(0)) if b > 0 else (-(len(z) ** -b), mp.mpf(-1))
         for _ in range(100):
             t = (low + high) / 2
             total = mp.fsum((v - t) ** (1 / b) for v in z if v > t)
-            low, high = (t, high) if total > 1 else (low, t)
+            low, high = (t, high) if (total > 1) == (b > 0) else (low, t)
         d = [b * (mp.mpf(float(v)) - max(map(float, x))) / mp.mpf(tau) for v in x]
         return [(v - low) ** (1 / b) if v > low else mp.mpf(0) for v in d]
 
@@ -106,7 +110,9 @@ def entmax15_exact(x):
 
 # Subtracting the largest score is exact or rounds by half an ulp, a share has at most
 # that much slope; the sums that give the threshold round by about one more.
-@pytest.mark.parametrize("alpha", [1.0, 1.05, 1.25, 1.5, 1.75, 2.0, 3.0, 10.0])
+@pytest.mark.parametrize(
+    "alpha", [1e-3, 0.2, 0.5, 0.9, 1 - 1e-9, 1.0, 1.05, 1.25, 1.5, 1.75, 2.0, 3.0, 10.0]
+)
 def test_entmax_against_30_digits(alpha):
     for x in cases():
         exact = reference(x, alpha)
@@ -226,6 +232,22 @@ def test_values_of_the_entmax_package():
             ],
         ],
         3.0: [[0.0, 0.0, 0.75, 0.25, 0.0], [0.6, 0.4000000000000001, 0.0, 0.0, 0.0]],
+        0.5: [
+            [
+                0.16120765482969796,
+                0.08828161843544999,
+                0.3300600214278208,
+                0.28731243753652075,
+                0.1331382677705105,
+            ],
+            [
+                0.23069183719719982,
+                0.21999835101964355,
+                0.21003151995667546,
+                0.1339780930816454,
+                0.20530019874483574,
+            ],
+        ],
     }
     for alpha, expected in stored.items():
         assert np.max(np.abs(entmax(x, alpha) - expected)) <= 4 * EPS
@@ -261,7 +283,10 @@ def test_entmax_is_a_distribution(x, alpha):
     assert all(np.ptp(p[x == v]) == 0 for v in x)
 
 
-@given(scores.filter(lambda x: len(x) > 1), st.sampled_from([1.0, 1.25, 1.5, 2.0]))
+@given(
+    scores.filter(lambda x: len(x) > 1),
+    st.sampled_from([0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0]),
+)
 def test_grows_sparser_and_more_certain_with_alpha(x, alpha):
     """N-16: the support shrinks and the shares majorise those before."""
     p, q = entmax(x, alpha), entmax(x, alpha + 0.5)
@@ -328,19 +353,32 @@ def test_only_infinite_gaps_leave_one():
     assert entmax([1e308, -1e308, -np.inf], 1.01).tolist() == [1.0, 0.0, 0.0]
     assert entmax([0.0, 0.0], 1e6).tolist() == [0.5, 0.5]
     assert entmax([1.0, 0.0], 1e6).tolist() == [1.0, 0.0]
+    assert entmax([0.0, -1e308, -np.inf], 0.5).tolist() == [1.0, 0.0, 0.0]
+
+
+def test_below_order_one_shares_fall_like_a_power():
+    """At alpha = 1/2 the inverse roots of the shares differ by half the distance."""
+    for small in (0.4, 1e-3, 1e-12, 1e-200):
+        with mp.workdps(50):
+            q = mp.mpf(small)
+            d = 2 * (1 / mp.sqrt(q) - 1 / mp.sqrt(1 - q))
+        p = entmax([0.0, -float(d)], 0.5)
+        assert abs(p[1] / small - 1) <= 8 * EPS * (1 - np.log(small))
+    assert (entmax([0.0, -1e100], 1e-3)[1] > 0) and entmax([0.0, -1e3], 1.0)[1] == 0
 
 
 def test_array_of_alpha():
-    x = np.random.default_rng(5).normal(size=(6, 5))
-    alpha = np.array([1.0, 1.2, 1.5, 2.0, 3.0, 1.2])
+    x = np.random.default_rng(5).normal(size=(8, 5))
+    x[1, 2] = -np.inf
+    alpha = np.array([1.0, 1.2, 1.5, 2.0, 3.0, 1.2, 0.3, 0.8])
     together = entmax(x, alpha)
     for i, a in enumerate(alpha):
         assert np.allclose(together[i], entmax(x[i], a), rtol=0, atol=2 * EPS)
     wide = entmax(x, alpha[:, None], axis=-1)
-    assert wide.shape == (6, 6, 5)
-    assert np.array_equal(wide[np.arange(6), np.arange(6)], together)
+    assert wide.shape == (8, 8, 5)
+    assert np.array_equal(wide[np.arange(8), np.arange(8)], together)
     lin = linearize(entmax, x[0], alpha)
-    assert lin.value.shape == (6, 5) and lin.vjp(np.ones((6, 5))).shape == (5,)
+    assert lin.value.shape == (8, 5) and lin.vjp(np.ones((8, 5))).shape == (5,)
 
 
 def test_log_softmax_and_logsumexp_keep_digits():
@@ -397,6 +435,7 @@ def test_sparse_softmax_is_softmax_of_the_largest():
 def jacobian_exact(name, x):
     """Derivative of the map by central differences of its 60-digit definition."""
     alpha = {"softmax": 1, "sparsemax": 2, "entmax15": 1.5, "entmax125": 1.25}
+    alpha["entmax04"] = 0.4
     h = mp.mpf(10) ** -12
 
     def value(z):
@@ -410,11 +449,12 @@ def jacobian_exact(name, x):
             e = [mp.exp(v) for v in z]
             return [v / mp.fsum(e) for v in e]
         b = mp.mpf(a) - 1
-        low, high = b * max(z) - 1, b * max(z)
+        low, high = (1, 0) if b > 0 else (len(z) ** -b, 1)
+        low, high = b * max(z) - low, b * max(z) - high
         for _ in range(150):
             t = (low + high) / 2
             big = mp.fsum((b * v - t) ** (1 / b) for v in z if b * v > t) > 1
-            low, high = (t, high) if big else (low, t)
+            low, high = (t, high) if big == (b > 0) else (low, t)
         return [(b * v - low) ** (1 / b) if b * v > low else mp.mpf(0) for v in z]
 
     with mp.workdps(50):
@@ -485,7 +525,7 @@ def test_input_is_left_alone():
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1.1, 1.5, 2.0, 5.0]))
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 1.1, 1.5, 2.0, 5.0]))
 def test_long_rows_alone_and_in_a_batch_agree_bit_for_bit(seed, alpha):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(4, 2500)) * 10.0 ** rng.integers(-3, 2, size=(4, 1))
@@ -557,7 +597,8 @@ def test_bad_input(name, arguments, error, message):
     [
         (softmax, {"x": [[1.0], [-np.inf]]}, ValueError, "x must have a finite entry"),
         (entmax, {"x": [1.0], "where": [False]}, ValueError, "x must have a finite"),
-        (entmax, {"x": [1.0], "alpha": 0.5}, ValueError, "at least 1, got 0.5"),
+        (entmax, {"x": [1.0], "alpha": 0}, ValueError, "above 0, got 0.0"),
+        (entmax, {"x": [1.0], "alpha": [1, -0.5]}, ValueError, "above 0, got -0.5"),
         (entmax, {"x": [1.0], "alpha": np.nan}, ValueError, "alpha must be finite"),
         (entmax, {"x": [1.0], "alpha": np.inf}, ValueError, "alpha must be finite"),
         (entmax, {"x": [1.0], "alpha": "a"}, TypeError, "alpha must be a real number"),
