@@ -391,7 +391,7 @@ class _Near:
 
     def _rows(self, part: Array) -> _Near:
         """The rows where `part` is true; b is an array."""
-        keep, counts = self.spread(part), self.counts[part]
+        keep, counts = np.repeat(part, self.counts), self.counts[part]
         b = np.asarray(self.b)[part]
         starts = np.cumsum(counts) - counts
         return _Near(self.d[keep], starts, counts, b, self.most[part])

@@ -374,6 +374,10 @@ def test_array_of_alpha():
     together = entmax(x, alpha)
     for i, a in enumerate(alpha):
         assert np.allclose(together[i], entmax(x[i], a), rtol=0, atol=2 * EPS)
+    for a in (0.3, 1.2, 3.0):  # an array of one number
+        assert np.array_equal(entmax(x[:1], [a]), entmax(x[:1], a))
+    long = np.tile(x[:2], 30_000)
+    assert np.array_equal(entmax(long, [1.2, 3.0])[1], entmax(long[1], 3.0))
     wide = entmax(x, alpha[:, None], axis=-1)
     assert wide.shape == (8, 8, 5)
     assert np.array_equal(wide[np.arange(8), np.arange(8)], together)
@@ -542,10 +546,13 @@ def test_short_and_long_algorithms_agree(monkeypatch):
         assert np.max(np.abs(entmax(x, alpha) - p)) <= 2 * EPS
 
 
-@pytest.mark.parametrize("alpha", [1.25, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("alpha", [0.5, 1.25, 1.5, 2.0, 3.0])
 @pytest.mark.parametrize("scale", [1e-5, 0.01, 1.0])
 def test_a_part_of_a_long_row_leaves_no_share_out(monkeypatch, alpha, scale):
-    """A long row is cut at the threshold of every so many of its scores."""
+    """A long row is cut at the threshold of every so many of its scores.
+
+    Below alpha = 1 every score has a share, and none may be cut.
+    """
     n = 9000 if alpha >= 2 else 140_000
     x = np.random.default_rng(5).normal(size=(5, n)) * scale
     x[1] = np.sort(x[1])
