@@ -517,5 +517,8 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any, alpha: float = 1.0) -> An
     near = power * xp.expm1(b * log_ratio) / b if b else log_ratio
     far = curve.inverse(xp.where(p > 0, p, 1)) - v
     rise = xp.where(close, near, far)
-    bregman = xp.where(p > 0, p * rise, 0) - excess * power
+    part = xp.where(p > 0, p * rise, 0)
+    if b < 0:  # the inverse of a tiny share may overflow, and p^alpha does not
+        part = xp.where(close, part, (p**alpha - p) / b - p * v)
+    bregman = part - excess * power
     return bregman / alpha - (t - v) * excess

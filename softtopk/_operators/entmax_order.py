@@ -73,7 +73,8 @@ def entropy(xp: Adapter, p: Any, alpha: Any) -> tuple[Any, Any]:
     b, q = (alpha - 1)[..., None], xp.where(p > 0, p, 1)
     log = xp.log(q)
     z = b * log
-    # Only for b < 0 is z above 1.  There e^z may overflow; p e^z = p^alpha does not.
+    # Only for b < 0 is z above 1.  There e^z may overflow, if p is a tiny share of a
+    # target; p e^z = p^alpha does not.
     high, far = z > 1, abs(z) > 1
     rest = xp.where(high, b, 1)
     power = xp.where(high, xp.exp(alpha[..., None] * log), 0)

@@ -161,3 +161,30 @@ def test_orders_compile():
     (found,) = torch.autograd.grad((p * torch.tensor(G)).sum(), alpha)
     q = (stk_torch.entmax(x, alpha) * torch.tensor(G)).sum()
     assert torch.allclose(found, torch.autograd.grad(q, alpha)[0])
+
+
+def test_a_number_below_one_compiles_and_is_mapped(lib):
+    x = lib.array(X)
+    known = stk.entmax(X, 0.4, temperature=0.7)
+    found = lib.vmap(lambda x: lib.ops.entmax(x, 0.4, temperature=0.7))(x[None])
+    assert abs(lib.numpy(found)[0] - known).max() < 1e-15
+    program = torch.compile(
+        lambda x: stk_torch.entmax(x, 0.4, temperature=0.7),
+        backend="aot_eager",
+        fullgraph=True,
+    )
+    assert abs(program(torch.tensor(X)).numpy() - known).max() < 1e-15
+
+
+def test_a_tiny_share_of_a_target_keeps_its_part_of_the_entropy(lib):
+    """p^alpha is p e^z with z = (alpha - 1) log p, and this e^z is above the range."""
+    alpha, target = 0.01, np.array([1.0, 1e-315, 0.0])
+    p = stk.entmax([2.0, 1.0, 0.0], alpha)
+    parts = [(sum(q**alpha) - 1) / (alpha * (alpha - 1)) for q in (p, target)]
+    known = parts[1] - parts[0] + (p - target) @ [2.0, 1.0, 0.0]
+    given = lib.array([2.0, 1.0, 0.0]), lib.array(target)
+    if lib.numpy(given[1] * 1.0)[1] > 0:  # XLA takes a subnormal number for 0
+        found = float(lib.ops.entmax_loss(*given, alpha))
+        assert found == pytest.approx(known, rel=1e-9)
+    found = stk.losses.entmax_loss([2.0, 1.0, 0.0], target, alpha)
+    assert found == pytest.approx(known, rel=1e-9)
