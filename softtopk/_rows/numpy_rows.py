@@ -457,8 +457,7 @@ def divide(values: Array, tau: float | Array) -> Array:
     else:
         least = most = tau
     info = np.finfo(values.dtype)
-    inside = info.tiny <= least and most <= info.max
-    wide = values.dtype if inside else np.float64
+    wide = np.float64 if not info.tiny <= least <= most <= info.max else values.dtype
     return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
 
 

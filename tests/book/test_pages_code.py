@@ -27,6 +27,7 @@ PAGES = (
     "book/index.md",
     "book/guide-zh.md",
     "book/practice/choosing.md",
+    "book/reference/api.md",
     "book/reference/machines.md",
     "book/training/balance.ipynb",
     "book/training/costs.ipynb",

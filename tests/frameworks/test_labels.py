@@ -1,0 +1,52 @@
+"""What has names is read as the numbers that it holds, and takes them back."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import softtopk as stk
+
+VALUES = np.random.default_rng(3).normal(size=(3, 5))
+
+
+class Named:
+    """An array of another library: NumPy knows it by its protocol alone."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+
+@pytest.mark.parametrize("kind", [Named, pd.DataFrame])
+def test_named_scores_are_the_numbers_that_they_hold(kind):
+    p = stk.soft_topk(kind(VALUES), 2)
+    assert type(p) is np.ndarray
+    assert (p == stk.soft_topk(VALUES, 2)).all()
+    lin = stk.linearize(stk.soft_topk, kind(VALUES), 2)
+    cotangent = kind(VALUES[::-1])
+    assert (lin.vjp(cotangent) == lin.vjp(VALUES[::-1])).all()
+    k, tau = np.array([1, 2, 3]), np.array([0.5, 1.0, 2.0])
+    given = {"temperature": pd.Series(tau), "where": kind(VALUES > -1)}
+    found = stk.soft_topk(kind(VALUES), pd.Series(k), **given)
+    same = stk.soft_topk(VALUES, k, temperature=tau, where=VALUES > -1)
+    assert (found == same).all()
+
+
+def test_groups_of_a_long_table_keep_their_index():
+    table = pd.DataFrame(VALUES, list("xyz"), list("abcde"))
+    long = table.stack().sample(frac=1, random_state=0)
+    shares = long.groupby(level=0).transform(stk.soft_topk, 2)
+    assert (shares.index == long.index).all()
+    p = stk.soft_topk(table, 2)
+    found = shares.unstack().loc[table.index, table.columns]
+    np.testing.assert_allclose(found, p, rtol=1e-14)
+
+
+def test_a_missing_value_is_an_error_unless_it_is_left_out():
+    table = pd.DataFrame(np.where(VALUES > -1, VALUES, np.nan))
+    with pytest.raises(ValueError, match="x must be finite or -inf"):
+        stk.soft_topk(table, 1)
+    p = stk.soft_topk(table, 1, where=table.notna())
+    assert (p == stk.soft_topk(VALUES, 1, where=VALUES > -1)).all()
