@@ -209,7 +209,7 @@ def top_k_indices(
     >>> stk.top_k_indices(x, 1, largest=False).tolist()
     [[2], [0]]
     """
-    many = np.ndim(k) > 0
+    many = type(k) is not int and np.ndim(k) > 0
     number = 0 if many else check_count(k)
     rows = as_rows(
         x, k, axis=axis, where=where, integer_k=many, empty=empty, order=True
@@ -223,12 +223,13 @@ def top_k_indices(
     else:  # ~ turns the order of integers round without an overflow
         key = ~rows.key if largest else rows.key
         index = np.lexsort((key, scores == -np.inf), axis=-1)[:, :width]
-    count = rows.k if rows.empty is None else np.where(rows.empty, 0, rows.k)
-    out = np.full((len(index), width), n)
-    out[:, : index.shape[-1]] = index
-    out[np.arange(width) >= count[:, None]] = n
-    out = out.reshape(*rows.batch, width)
-    return np.moveaxis(out, -1, rows.axes[0]) if len(rows.axes) == 1 else out
+    if many or width > number or empty != "raise":  # a row may have fewer
+        count = rows.k if rows.empty is None else np.where(rows.empty, 0, rows.k)
+        found, index = index, np.full((len(index), width), n)
+        index[:, : found.shape[-1]] = found
+        index[np.arange(width) >= count[:, None]] = n
+    index = index.reshape(*rows.batch, width)
+    return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
 
 
 @quiet()
