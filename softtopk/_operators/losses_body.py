@@ -705,8 +705,11 @@ def _order_loss(xp: Adapter, rows: Rows, alpha: Any, goal: Any, end: _End) -> An
         return value / alpha, (slope - value / alpha) / alpha
 
     fixed = xp.detach(p)
-    height = xp.where(xp.isfinite(y), xp.detach(y), 0)
-    value = xp.sum((fixed - goal) * height, axis=-1) + xp.detach(gain(fixed)[0])
+    # A finite score may be infinitely far away; a target there costs infinity.
+    height = xp.where(rows.x > -math.inf, xp.detach(y), 0)
+    apart = fixed - goal
+    linear = xp.sum(xp.where(apart == 0, 0, apart * height), axis=-1)
+    value = linear + xp.detach(gain(fixed)[0])
     by = {"x": (rows.x, lambda: p - goal), "tau": (alpha, lambda: gain(p)[1])}
     return _loss(xp, rows, xp.clip(value, 0, None), by, end)
 

@@ -188,3 +188,13 @@ def test_a_tiny_share_of_a_target_keeps_its_part_of_the_entropy(lib):
         assert found == pytest.approx(known, rel=1e-9)
     found = stk.losses.entmax_loss([2.0, 1.0, 0.0], target, alpha)
     assert found == pytest.approx(known, rel=1e-9)
+
+
+def test_a_target_that_is_infinitely_far_away_costs_infinity(lib):
+    """The scores are finite; their distance is above the range of float32."""
+    x = lib.array(np.array([[3e38, -3e38, 0.0]], np.float32))
+    for alpha in (0.5, 1.0, 1.5, 2.0):
+        for target, known in ((0, 0.0), (1, np.inf), (2, np.float32(3e38))):
+            given = x, lib.array(np.array([target]))
+            found = lib.numpy(lib.ops.entmax_loss(*given, lib.array([alpha])))
+            assert found.tolist() == pytest.approx([known], abs=1e-37)
