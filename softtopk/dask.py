@@ -531,6 +531,16 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
 # Arguments ----------------------------------------------------------------------------
 
 
+def _one_temperature(temperature: Any) -> float:
+    """The temperature, an error if there is one a row."""
+    if np.ndim(temperature):
+        raise NotImplementedError(
+            "temperature must be one number on Dask arrays, got shape "
+            f"{np.shape(temperature)}"
+        )
+    return check_temperature(temperature)
+
+
 def _check_cost(cost: None, per: str) -> None:
     if per not in ("entry", "cost"):
         raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
@@ -828,7 +838,7 @@ def _point(
     empty: str = "raise",
 ) -> _Point:
     """The rows with their thresholds."""
-    tau = check_temperature(temperature)
+    tau = _one_temperature(temperature)
     check_empty(empty)
     _check_cost(cost, per)
     rows, curve = _DaskRows(x, axis, where), resolve(curve)
@@ -845,7 +855,7 @@ def _of_simplex(
     x: Any, curve: Curve, temperature: float, axis: Axis, where: Any, empty: str
 ) -> _Point:
     """The same for the budget 1."""
-    tau, zeros = check_temperature(temperature), check_empty(empty)
+    tau, zeros = _one_temperature(temperature), check_empty(empty)
     rows = _DaskRows(x, axis, where)
     survey = _surveyed(rows)
     if not zeros:
@@ -1047,7 +1057,7 @@ def _weighed(
     x: Any, temperature: float, axis: Axis, where: Any, empty: str
 ) -> _Weighed:
     """The largest score of each row, and the sum of the others' exponentials."""
-    tau, zeros = check_temperature(temperature), check_empty(empty)
+    tau, zeros = _one_temperature(temperature), check_empty(empty)
     rows = _DaskRows(x, axis, where)
     parts = rows.run(chunk_results.weigh, tau=tau)
     if not parts:

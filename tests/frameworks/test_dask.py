@@ -485,7 +485,7 @@ def test_a_call_has_the_outcome_that_it_has_on_numpy(name, argument):
         try:
             found = outcome(stk, name, argument, value, da.asarray)
         except NotImplementedError:
-            assert (name, argument) in {
+            assert argument == "temperature" or (name, argument) in {
                 ("entmax", "alpha"),
                 ("top_k", "axis"),
                 ("top_k_indices", "axis"),
