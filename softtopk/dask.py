@@ -418,9 +418,10 @@ def top_k_indices(
     """
     k = np.asarray(k) if hasattr(k, "dask") else k
     many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
-    k = k if many else check_count(k)
-    found = _ranked(x, k, axis, where, empty, whole=True, largest=largest)
-    most = int(found.k.max(initial=0)) if many else int(np.max(k))
+    number = None if many else check_count(k)
+    given = k if number is None else number
+    found = _ranked(x, given, axis, where, empty, whole=True, largest=largest)
+    most = int(found.k.max(initial=0)) if number is None else number
     return found.places(most if width is None else check_width(width, most))
 
 

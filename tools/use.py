@@ -16,14 +16,19 @@ from pathlib import Path
 from typing import Any
 
 SCORES = [[2.0, 1.0, 0.0], [0.0, 1.0, 3.0]]
-SHARES = [
-    [1.0, 0.5, 0.5],
-    [0.25, 0.75, 1.0],
-]  # of `sample_shares`, which takes no scores
-KNOWN = {"k": 1, "target": [0, 0], "margin": 0.1, "rng": 0}
-KNOWN["subset"] = [[1, 0, 0], [1, 0, 0]]
-WITHOUT_DERIVATIVE = ("top_k", "top_k_indices", "top_k_sum", "pair_marginals")
-WITHOUT_DERIVATIVE += ("sample_topk", "sample_shares")
+# `sample_shares` takes shares in place of scores.
+SHARES = [[1.0, 0.5, 0.5], [0.25, 0.75, 1.0]]
+KNOWN: dict[str, Any] = {
+    "k": 1,
+    "target": [0, 0],
+    "margin": 0.1,
+    "rng": 0,
+    "subset": [[1, 0, 0], [1, 0, 0]],
+}
+WITHOUT_DERIVATIVE = (
+    *("top_k", "top_k_indices", "top_k_sum", "pair_marginals"),
+    *("sample_topk", "sample_shares"),
+)
 
 
 def core() -> None:

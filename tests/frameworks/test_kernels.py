@@ -353,7 +353,7 @@ def test_the_operations_of_the_others_are_these(as_on_a_device):
         g = torch.ones_like(value)
         _, back = counted(lambda v=value, g=g: torch.autograd.grad(v, x, g))
         assert "select" in forward
-        # A threshold and a loss have their gradients from the shares and slopes.
+        # The gradient of a threshold or a loss is known from the forward launch.
         shares = name not in ("threshold", "potential") and "loss" not in name
         assert ("pull" in back) == shares, name
         # Reading a number would make the host wait for the device.
