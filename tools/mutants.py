@@ -42,10 +42,13 @@ CORE = ROOT / ".venv" / "bin" / "python"
 FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"
 TRAINING = ["book/training", "book/recipes"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=120"]
-XLA = (
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false"
-)
+XLA = subprocess.run(  # what the Makefile says
+    ["make", "--silent", "--eval=xla: ; @echo $(XLA)", "xla"],
+    cwd=ROOT,
+    check=True,
+    capture_output=True,
+    text=True,
+).stdout.strip()
 # What runs a suite, with which environment variables, and what it is called with.
 SUITES: dict[str, tuple[Path, dict[str, str], list[str]]] = {
     "core": (CORE, {}, ["tests/package", "softtopk"]),
