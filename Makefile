@@ -14,7 +14,7 @@ TESTS      ?= tests softtopk book
 
 # How the tests run.  Each suite leaves the seconds of its tests for `make times`.
 PYTEST = -m pytest --timeout=$(LIMIT) -n $(JOBS) --junitxml=_build/times/$(1).xml
-NBVAL  = --nbval --nbval-current-env --nbval-cell-timeout=$(CELL_LIMIT)
+NBVAL  = --nbval --nbval-kernel-name=warm --nbval-cell-timeout=$(CELL_LIMIT)
 
 # The frameworks and the packages that they are measured against have environments of
 # their own.  Where the index's torch brings CUDA, set TORCH_INDEX to the option of pip

@@ -8,10 +8,15 @@ passed, so that no other run draws them.
 
 What trains runs for thousands of steps, and the last digits differ from processor to
 processor: its pictures are compared only where EVERY is set.
+
+With ``--nbval-kernel-name=warm`` the kernels are forked from one process that has
+imported the packages (``tools/warm.py``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import os
 import sys
@@ -23,6 +28,7 @@ import pytest
 
 BOOK = Path(__file__).parent
 FRAMEWORKS = ("training", "recipes")  # their drawings are made by `make refresh`
+IMPORTED = ["numpy", "sympy", "matplotlib.pyplot", "torch", "jax"]  # where they are
 
 
 def tool(name: str) -> Any:
@@ -42,9 +48,19 @@ def is_cell(item: pytest.Item) -> bool:
     return item.path.suffix == ".ipynb" and item.path.parent.name not in FRAMEWORKS
 
 
+@functools.cache
+def warm_kernels(config: pytest.Config) -> None:
+    """Start the process that kernels are forked from; it ends with this one."""
+    serving = contextlib.ExitStack()
+    serving.enter_context(tool("warm").serving(IMPORTED))
+    config.add_cleanup(serving.close)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: Any) -> Iterator[None]:
     """Before its first cell, tell a notebook's kernel how to show figures."""
+    if item.path.suffix == ".ipynb" and item.config.option.nbval_kernel_name == "warm":
+        warm_kernels(item.config)
     yield  # starts the kernel
     notebook = item.parent
     if not is_cell(item) or hasattr(notebook, "figures"):
