@@ -218,8 +218,8 @@ def test_a_wrong_address_shows_the_first_view(
         ("selection/exponential", "segments", "k", "1", "m = 0"),
         ("selection/laplace", "half", "x₁", "0.6", "the same"),
         ("selection/laplace", "half", "x₁", "3", "above one half"),
-        ("selection/sigmoid", "newton", "λ₀", "2", "converges"),
-        ("selection/sigmoid", "newton", "λ₀", "3", "diverges"),
+        ("computing/threshold", "newton", "λ₀", "2", "converges"),
+        ("computing/threshold", "newton", "λ₀", "3", "diverges"),
         ("selection/gradient", "subset", "k", "3", "sum to 3.000"),
     ],
 )

@@ -168,10 +168,7 @@ FIRST = [
         "straight through",
         "In your training loop: temperature, hard forward pass, masks, precision",
     ),
-    (
-        "sigmoid newton",
-        "The sigmoid curve: a smooth top-k by bisection and Newton’s method",
-    ),
+    ("sigmoid gradient", "The sigmoid curve: a gradient for every score"),
     (
         "laplace gradient",
         "The Laplace curve: a closed form and a continuous derivative",
