@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORE = ROOT / ".venv" / "bin" / "python"
 FRAMEWORKS = ROOT / ".venv-frameworks" / "bin" / "python"
 TRAINING = ["book/training", "book/recipes"]
-NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=120"]
+NBVAL = ["--nbval", "--nbval-kernel-name=warm", "--nbval-cell-timeout=120"]
 XLA = subprocess.run(  # what the Makefile says
     ["make", "--silent", "--eval=xla: ; @echo $(XLA)", "xla"],
     cwd=ROOT,

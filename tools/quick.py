@@ -30,7 +30,7 @@ TRAINING = ("book/training/", "book/recipes/")
 SHARED = {"_adapters", "_operators", "_rows", "_rules", "_search"}
 """Folders of the package that PyTorch and JAX share with NumPy."""
 
-NBVAL = ("--nbval", "--nbval-current-env", "--nbval-cell-timeout=120")
+NBVAL = ("--nbval", "--nbval-kernel-name=warm", "--nbval-cell-timeout=120")
 LEDGERS = {
     "book/claims.yml": ("test_book.py", "test_inventory.py", "test_formal.py"),
     "book/inventory.yml": ("test_inventory.py",),
