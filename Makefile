@@ -35,8 +35,7 @@ COMPILED    := torchsort==0.1.10
 # The tests compile hundreds of programs and run each a few times: what XLA takes to make
 # them quick is most of their time.  The weekly workflow leaves all of it in (XLA=).
 XLA := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true \
-  --xla_cpu_use_fusion_emitters=false --xla_cpu_opt_preset=FAST_COMPILE \
-  --xla_cpu_parallel_codegen_split_count=1
+  --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 
 # Programs that were compiled before are found again, as long as the code, the release
 # and the flags that they come from are the same.
