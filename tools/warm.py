@@ -8,8 +8,9 @@ A forked kernel has a namespace of its own, and nothing of the book is imported 
     python warm.py serve SOCKET MODULE ...    imports the modules, and forks on demand
     python warm.py CONNECTION_FILE            the kernel, as `kernel.json` starts it
 
-The kernel finds the server by the variable WARM_KERNELS, the socket's path. Where
-there is none it is an ordinary one.
+The kernel finds the server by the variable WARM_KERNELS, the socket's path. Without
+it the kernel imports everything itself, as any other. The server runs on Linux alone:
+elsewhere a process that has imported such packages may not be forked.
 """
 
 from __future__ import annotations
@@ -32,8 +33,12 @@ from unittest import mock
 
 @contextlib.contextmanager
 def serving(modules: list[str]) -> Iterator[None]:
-    """A server that has imported the modules, and the variables that lead to it."""
+    """Let Jupyter find the kernel `warm`, and it a server that imports the modules."""
     names = {"JUPYTER_PATH": str(Path(__file__).with_name("jupyter"))}
+    if sys.platform != "linux":
+        with mock.patch.dict(os.environ, names):
+            yield
+        return
     with tempfile.TemporaryDirectory() as folder:
         names["WARM_KERNELS"] = f"{folder}/socket"
         command = [sys.executable, __file__, "serve", names["WARM_KERNELS"], *modules]
@@ -46,8 +51,9 @@ def serving(modules: list[str]) -> Iterator[None]:
             mock.patch.dict(os.environ, names),
         ):
             assert server.stdout is not None
-            server.stdout.readline()  # "ready"
             try:
+                if server.stdout.readline() != b"ready\n":
+                    raise RuntimeError(f"the server of kernels ended: {command}")
                 yield
             finally:
                 server.kill()

@@ -1,9 +1,9 @@
 """A kernel that is forked from a process with the packages is like any other."""
 
-import queue
+import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from jupyter_client.manager import start_new_kernel
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import warm
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no kernel is forked")
+
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[None]:
@@ -20,12 +22,20 @@ def serving() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def started(folder: Path) -> Iterator[Any]:
+    manager, client = start_new_kernel(kernel_name="warm", cwd=str(folder))
+    try:
+        yield manager, client
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 @pytest.fixture
 def kernel(serving: None, tmp_path: Path) -> Iterator[Any]:
-    manager, client = start_new_kernel(kernel_name="warm", cwd=str(tmp_path))
-    yield manager, client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
+    with started(tmp_path) as both:
+        yield both
 
 
 def printed(client: Any, code: str) -> str:
@@ -38,6 +48,14 @@ def printed(client: Any, code: str) -> str:
     return "".join(found).strip()
 
 
+def within_ten_seconds(done: Callable[[], bool]) -> bool:
+    for _ in range(100):
+        if done():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_it_has_the_packages_and_runs_where_it_is_asked_to(
     kernel: Any, tmp_path: Path
 ) -> None:
@@ -48,15 +66,11 @@ def test_it_has_the_packages_and_runs_where_it_is_asked_to(
     assert printed(client, path) == "[] ipykernel_launcher"
 
 
-def test_two_kernels_share_no_names(kernel: Any) -> None:
+def test_two_kernels_share_no_names(kernel: Any, tmp_path: Path) -> None:
     printed(kernel[1], "import sympy; sympy.seen = 1")
-    manager, client = start_new_kernel(kernel_name="warm")
-    try:
+    with started(tmp_path) as (_, other):
         code = "import sympy; print(hasattr(sympy, 'seen'))"
-        assert printed(client, code) == "False"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+        assert printed(other, code) == "False"
 
 
 def test_it_is_interrupted_and_stopped(kernel: Any) -> None:
@@ -69,32 +83,29 @@ def test_it_is_interrupted_and_stopped(kernel: Any) -> None:
     while reply["content"].get("ename") != "KeyboardInterrupt":
         reply = client.get_shell_msg(timeout=30)
     manager.shutdown_kernel(now=True)
-    for _ in range(100):
-        if not Path(f"/proc/{number}").exists():
-            break
-        time.sleep(0.1)
-    assert not Path(f"/proc/{number}").exists()
+    assert within_ten_seconds(lambda: not Path(f"/proc/{number}").exists())
 
 
 def test_a_kernel_that_dies_is_seen_to_be_dead(kernel: Any) -> None:
     manager, client = kernel
     client.execute("import os; os._exit(3)")
-    for _ in range(100):
-        if not manager.is_alive():
-            return
-        time.sleep(0.1)
-    pytest.fail("the manager takes it for alive")
+    assert within_ten_seconds(lambda: not manager.is_alive())
 
 
-def test_without_a_server_it_is_an_ordinary_kernel(
-    serving: None, monkeypatch: pytest.MonkeyPatch
+def test_without_a_server_it_imports_what_it_needs(
+    serving: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("WARM_KERNELS")
-    manager, client = start_new_kernel(kernel_name="warm")
-    try:
+    with started(tmp_path) as (_, client):
         assert printed(client, "import sys; print('sympy' in sys.modules)") == "False"
-    except queue.Empty:
-        pytest.fail("it does not answer")
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
+
+
+def test_a_server_that_does_not_start_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(warm, "__file__", "/no/such/file.py")
+    with (
+        pytest.raises(RuntimeError, match="the server of kernels ended"),
+        warm.serving([]),
+    ):
+        pass
