@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import curves as curves
 from .._contract import Adapter
-from .._rows.adapter_rows import budget, verify
+from .._rows.adapter_rows import verify
 from .._rows.namespace import hypot, register
 from .._rules import balance_rule, costs_rule, selection_rule, subset_rule
 from .._rules.sorting_rule import Order
@@ -299,8 +299,9 @@ class _Jax(Base):
         if check is False:
             return False
         # Within a transformation x may be a concrete array, but the result of any
-        # operation on it is a tracer.  So the result of an operation is tested, not x.
-        if isinstance(x[..., :1] + 0, jax.core.Tracer):
+        # operation, on one number too, is a tracer.
+        some = x, jnp.add(np.int32(0), 0)
+        if any(isinstance(v, jax.core.Tracer) for v in some):
             if check:
                 raise ValueError(
                     "check must be None or False where values are traced or compiled: "
@@ -328,7 +329,7 @@ class _Jax(Base):
         x, whole, part, tau = rows[:4]
         plain = False
         if _Jax.looks(x, check):
-            plain = verify(ADAPTER, x, budget(x, whole, part), tau)
+            plain = verify(ADAPTER, x, (whole, part), tau)
         return _jitted(curve, plain, x, whole, part, tau)
 
     @staticmethod

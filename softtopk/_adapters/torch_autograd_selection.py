@@ -10,7 +10,7 @@ from torch.autograd import Function
 
 from .. import curves as curves
 from .._kernels import torch_launch as kernels
-from .._rows.adapter_rows import budget, verify
+from .._rows.adapter_rows import verify
 from .._rows.namespace import namespace
 from .._rules import selection_rule
 from .._search import numpy_for_tensors, special_rows
@@ -147,8 +147,7 @@ class EagerSelect(Select):
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         if call.look:
-            k = budget(x, whole, part)
-            call.plain = verify(namespace(x), x, k, tau)
+            call.plain = verify(namespace(x), x, (whole, part), tau)
         return _selected_rows(call.curve, x, whole, part, tau, call.plain)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import reprlib
 from typing import Any, NamedTuple
@@ -411,7 +412,7 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def screened(xp: Adapter, rows: Rows, k: Budget | None, asked: Asked) -> Rows:
+def screened(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
     """Rows that nobody looked at, with those out of range marked; see `verify`."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
     fits = xp.all(rows.x < math.inf, axis=-1)
@@ -419,7 +420,8 @@ def screened(xp: Adapter, rows: Rows, k: Budget | None, asked: Asked) -> Rows:
     fits = fits if known else fits & warm
     if asked.finite:
         fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
-    if k is not None:
+    if limited:
+        k = budget(rows.x, rows.whole, rows.part)
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
         fits = fits & (k.part == 0) if asked.whole else fits
     return rows.held(xp, fits, warm)
@@ -428,7 +430,7 @@ def screened(xp: Adapter, rows: Rows, k: Budget | None, asked: Asked) -> Rows:
 def verify(
     xp: Adapter,
     x: Any,
-    k: Budget | None,
+    given: tuple[Any, Any] | None,
     tau: Any,
     name: str = "x",
     *,
@@ -437,35 +439,50 @@ def verify(
 ) -> bool:
     """Raise the core's errors for values out of range; say whether no row is special.
 
-    A row is special if it has an entry of -inf, a budget of 0 or of all entries, or
-    scores that are so many temperatures apart that their distance may overflow.  If
-    `finite`, rows without a budget must have a finite entry; if `whole`, budgets must
-    be whole numbers.
+    The budget is the sum of the two parts given, if any.  A row is special if it has an
+    entry of -inf, a budget of 0 or of all entries, or scores that are so many
+    temperatures apart that their distance may overflow.  If `finite`, rows without a
+    budget must have a finite entry; if `whole`, budgets must be whole numbers.
     """
     if 0 in x.shape:
         return False
-    top, least = xp.max(x), xp.min(x)
-    # Not from the extremes, because XLA's reductions of a long row ignore NaN.
-    fits = bool(xp.all(x < math.inf, axis=None))
-    fits = fits and bool(in_range(tau).all())
-    inner = True
-    if k is not None:
-        fits = fits and bool(((k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)).all())
-        fits = fits and not (whole and bool((k.part != 0).any()))
-        inner = fits and bool(((k.without(0) > 0) & (k.rest() > 0)).all())
-    if finite:
-        fits = fits and bool((xp.max(x, axis=-1) > -math.inf).all())
-    if not fits:
-        budget = None if k is None else _budget_numbers(xp, k)
+    fits, plain = xp.program(_facts(finite, whole), x, given, tau)
+    if not bool(fits):
+        k = None if given is None else _budget_numbers(xp, *given)
         check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
-        _raise(xp.to_numpy(x), budget, name, finite, whole)
+        _raise(xp.to_numpy(x), k, name, finite, whole)
+    return bool(plain)
+
+
+@functools.cache
+def _facts(finite: bool, whole: bool) -> Any:
+    """What `verify` asks, as one object that a compiler's cache knows again."""
+    return functools.partial(_in_range_and_plain, finite, whole)
+
+
+def _in_range_and_plain(
+    finite: bool, whole: bool, xp: Adapter, x: Any, given: Any, tau: Any
+) -> tuple[Any, Any]:
+    """Whether all values are in range, and whether then no row is special."""
+    # Not from the extremes, because XLA's reductions of a long row ignore NaN.
+    fits = xp.all(x < math.inf, axis=None) & xp.all(in_range(tau), axis=None)
     far = float(xp.finfo(x.dtype).max) ** 0.5
-    return inner and bool(((top - least) / tau < far).all())
+    plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
+    if given is not None:
+        k = budget(x, *given)
+        fits = fits & xp.all(
+            (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
+        )
+        fits = fits & xp.all(k.part == 0, axis=None) if whole else fits
+        plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
+    if finite:
+        fits = fits & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
+    return fits, plain
 
 
-def _budget_numbers(xp: Adapter, k: Budget) -> Any:
+def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
     """A budget as float64 numbers, whole + part."""
-    return xp.to_numpy(k.whole).astype(np.float64) + xp.to_numpy(k.part)
+    return xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
 
 
 def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
@@ -505,12 +522,12 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
         return xp.rows(asked)
     none = isinstance(asked.k, type(NO_BUDGET))
     rows = as_adapter_rows(xp, asked._replace(k=1) if none else asked)
-    given = None if none else budget(rows.x, rows.whole, rows.part)
     if xp.looks(rows.x, asked.check):
+        given = None if none else (rows.whole, rows.part)
         at = xp.detach(rows.x), given, rows.tau, asked.name
         verify(xp, *at, finite=asked.finite, whole=asked.whole)
         return rows
-    return rows if asked.order else screened(xp, rows, given, asked)
+    return rows if asked.order else screened(xp, rows, not none, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

@@ -32,6 +32,16 @@ def test_forward_inside_forward_is_right():
     assert abs(jax.jacfwd(jax.jacfwd(f))(x) - jax.hessian(f)(x)).max() < 1e-15
 
 
+def test_an_eager_call_looks_at_its_rows_in_one_program(caplog):
+    """Each program of a new shape is compiled, which takes longer than a call does."""
+    stk.soft_topk(jnp.ones((2, 3)), 1)
+    x = jnp.arange(35.0).reshape(5, 7)
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        stk.soft_topk(x, 2.5, temperature=0.5)
+    compiled = [v for v in caplog.messages if v.startswith("Compiling")]
+    assert 2 <= len(compiled) <= 4  # to spread k over the rows, to look, and to solve
+
+
 MEAN_PASSES = {
     "exp": 4.6,
     "laplace": 4.4,
