@@ -27,9 +27,8 @@ def solved(
     """`selected` for rows with these moments.
 
     The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN.  A score whose distance to the threshold overflows in temperatures has the
-    share 0 or 1.  Where it overflows in the units of the scores alone, at a temperature
-    near the end of the range, the row is NaN.
+    are NaN.  A score whose distance to the threshold overflows has the share 0 or 1,
+    but for temperatures above the root of the largest float: there the row is NaN.
     """
     if plain:
         a, t = root.solve_rows(curve, x, k, tau, row)

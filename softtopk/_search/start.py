@@ -130,8 +130,9 @@ def narrowed(
         high = xp.where(going & ~enough, below, high)
         return low, high, going & (high - low > _NARROW * tau)
 
-    most = float(xp.finfo(row.mean.dtype).max) / 2**10
-    far = free & (row.top - row.least > most * tau)
+    most, span = float(xp.finfo(row.mean.dtype).max), row.top - row.least
+    far = (span > most / 2**10 * tau) | ((span == math.inf) & (tau < most**0.5))
+    far = free & far
     state = row.least, row.top, far
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)
     mean, deviation = xp.where(far, low, row.mean), xp.where(far, 0, row.deviation)

@@ -142,7 +142,7 @@ def test_gradients_of_first_and_second_order_check(name, check):
 
     at = [
         torch.tensor(v, dtype=torch.double).requires_grad_()
-        for v in (skewed(5, 4, 3), K, C, 0.6)
+        for v in (skewed(4, 3, 3), K[:4], C[:3], 0.6)
     ]
     f = of(Lib, name, check=check)
     ways = {"check_batched_grad": True, "check_forward_ad": True}
@@ -155,14 +155,15 @@ def test_the_search_is_the_cores(name):
     """Also cold, where a curve is flat and the graph of its weights falls apart."""
     for m, n, k in ((8, 4, 2), (16, 64, 8.5), (64, 16, 4), (24, 24, 1)):
         S = np.stack([skewed(m, n, seed) for seed in range(4)])
-        for tau in (1.0, 0.1, 0.03, 0.01):
-            P = (
-                softtopk.torch.balanced_topk(
-                    torch.tensor(S), k, curve=name, temperature=tau, check=False
-                )
-                .cpu()
-                .numpy()
-            )
+        taus = 1.0, 0.1, 0.03, 0.01
+        shares = softtopk.torch.balanced_topk(
+            torch.tensor(S)[:, None].expand(-1, len(taus), -1, -1),
+            k,
+            curve=name,
+            temperature=torch.tensor(taus).double(),
+            check=False,
+        )
+        for tau, P in zip(taus, shares.cpu().numpy().swapaxes(0, 1), strict=True):
             assert off(P, k, m * k / n) < 1e-14 * (20 + 2 / tau)
             core = stk.balanced_topk(S, k, curve=name, temperature=tau)
             assert abs(P - core).max() < 2e-12 / tau
