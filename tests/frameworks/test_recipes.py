@@ -149,15 +149,29 @@ def test_the_losses_are_those_of_jax():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 9)), rng.integers(9, size=6)
     relevant = rng.random((6, 9)) < 0.4
-    for name, function, target in (
-        ("top-5", "top_k_error", y),
-        ("recall-at-k", "recall_loss", relevant),
+    for name, function, target, form in (
+        ("top-5", "top_k_error", y, {}),
+        ("top-5", "top_k_error", y, {"log": True}),
+        ("recall-at-k", "recall_loss", relevant, {}),
     ):
         (code,) = in_jax(name)
         assert max(map(len, code.splitlines())) <= 60
         ours, theirs = {}, {}
         exec(to_copy(name), ours)
         exec(code, theirs)
-        wanted = ours[function](torch.tensor(x), torch.tensor(target), 3)
-        found = theirs[function](jnp.asarray(x), jnp.asarray(target), 3)
+        wanted = ours[function](torch.tensor(x), torch.tensor(target), 3, **form)
+        found = theirs[function](jnp.asarray(x), jnp.asarray(target), 3, **form)
         assert float(found) == pytest.approx(float(wanted), abs=1e-6)
+
+
+def test_the_top_5_error_of_16_bits_is_computed_in_32_in_jax():
+    (code,) = in_jax("top-5")
+    defined = {}
+    exec(code, defined)
+    error = defined["top_k_error"]
+    rng = np.random.default_rng(1)
+    x, y = jnp.asarray(rng.normal(size=(6, 9)), jnp.bfloat16), rng.integers(9, size=6)
+    for log in (False, True):
+        found = error(x, y, 3, log=log)
+        assert found.dtype == jnp.float32
+        assert float(found) == float(error(x.astype(jnp.float32), y, 3, log=log))
