@@ -19,7 +19,7 @@ with :math:`m_i=\partial_b\,(p_i^b-1)/b`, which is :math:`\tfrac12\log^2p_i` at
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, fit, real_array
@@ -27,7 +27,7 @@ from .._rows.namespace import is_nan
 from .._rows.numpy_rows import real_number
 
 _NEAR = 0.25
-"""Up to here h is its series, and so are its derivatives."""
+"""Up to here log(1 + z) is its series, and so are its derivatives."""
 
 _TERMS = 28
 """0.25 to this power is below the rounding of float64."""
@@ -54,27 +54,64 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
     return alpha, rows.held(xp, fits)
 
 
-def order_shares(xp: Adapter, y: Any, b: Any) -> Any:
-    """The shares of y, whose largest entry in each row is 0."""
+class Law(NamedTuple):
+    """The shares of rows, as `order_law` finds them.
+
+    Attributes
+    ----------
+    p, log : (..., n) arrays
+        The shares and their logarithms.  In float32 a share underflows where its power
+        p^alpha, a term of the entropy, does not; it comes from the logarithm.  Where p
+        is 0 because the entry takes no part, the logarithm is -inf.
+    s : array
+        The threshold minus the largest score, in temperatures.
+    """
+
+    p: Any
+    log: Any
+    s: Any
+
+
+def order_law(xp: Adapter, rows: Rows, y: Any, b: Any) -> Law:
+    """The shares of entmax of order 1 + b; y are the `logits` of the rows."""
+    far = _log_of_overflow(xp, rows, xp.detach(y))
     b = xp.broadcast_to(b, tuple(y.shape[:-1]))
-    s = xp.detach(xp.constant(_newton_threshold, xp.detach(y), xp.detach(b)))
+    fixed = (xp.detach(v) for v in (y, far, b))
+    s = xp.detach(xp.constant(_newton_threshold, *fixed))
     for _ in range(2):
-        p, slope = _value(xp, y, s, b)
+        p, _, slope = _value(xp, y, far, s, b)
         s = s + (xp.sum(p, axis=-1) - 1) / xp.sum(slope, axis=-1)
-    return _value(xp, y, s, b)[0]
+    p, log, _ = _value(xp, y, far, s, b)
+    return Law(p, log, s)
 
 
-def entropy(xp: Adapter, p: Any, alpha: Any) -> tuple[Any, Any]:
+def _log_of_overflow(xp: Adapter, rows: Rows, y: Any) -> Any:
+    """The logarithm of the distances -y of finite scores that overflow, elsewhere 0.
+
+    Below alpha = 1 a share falls like a power of the distance d, and its term of the
+    loss like d^(-alpha / (1 - alpha)): at alpha = 0.1 that is 5e-5 at the end of
+    float32.  The logarithm is above 0.
+    """
+    x, tau = rows.x, rows.tau
+    beyond = xp.isfinite(x) & (y == -math.inf)
+    top = xp.detach(xp.max(x, axis=-1))[..., None]
+    half = xp.where(beyond, 0.5 * top - 0.5 * xp.where(beyond, x, 0), 1)
+    log = xp.log(half) - xp.log(tau[..., None] if tau.ndim else tau)
+    return xp.where(beyond, log + math.log(2), 0)
+
+
+def entropy(xp: Adapter, p: Any, log: Any, alpha: Any) -> tuple[Any, Any]:
     r"""The terms of :math:`\sum_ip_i(p_i^b-1)/b`, and their derivatives by b.
 
     These are :math:`p\log p\,g(z)` and :math:`p\log^2p\,g'(z)` with
-    :math:`z=b\log p` and :math:`g(z)=(e^z-1)/z`, both analytic at b = 0.
+    :math:`z=b\log p` and :math:`g(z)=(e^z-1)/z`, both analytic at b = 0.  The
+    logarithm is -inf where a share is 0 and has not only underflowed.
     """
-    b, q = (alpha - 1)[..., None], xp.where(p > 0, p, 1)
-    log = xp.log(q)
+    b = (alpha - 1)[..., None]
+    log = xp.where(log == -math.inf, 0, log)
     z = b * log
-    # Only for b < 0 is z above 1.  There e^z may overflow, if p is a tiny share of a
-    # target; p e^z = p^alpha does not.
+    # Only for b < 0 is z above 1.  There e^z may overflow and p may underflow;
+    # p e^z = p^alpha does neither.
     high, far = z > 1, abs(z) > 1
     rest = xp.where(high, b, 1)
     power = xp.where(high, xp.exp(alpha[..., None] * log), 0)
@@ -91,29 +128,38 @@ def entropy(xp: Adapter, p: Any, alpha: Any) -> tuple[Any, Any]:
     return value, xp.where(high, turn, p * log * log * slope)
 
 
-def _value(xp: Adapter, y: Any, s: Any, b: Any) -> tuple[Any, Any]:
-    """The shares at the threshold s, and their slopes p^(1 - b)."""
+def _value(xp: Adapter, y: Any, far: Any, s: Any, b: Any) -> tuple[Any, Any, Any]:
+    """The shares at the threshold s, their logarithms, and their slopes p^(1 - b)."""
     b = b[..., None]
     t = xp.where(xp.isfinite(y), y, 0) - s[..., None]
-    on = xp.isfinite(y) & (b * t > -1)
-    t = xp.where(on, t, 0)
-    log = t * _h(xp, b * t)
-    p = xp.where(on, xp.exp(log), 0)
+    near = xp.isfinite(y) & (b * t > -1)
+    beyond = (far > 0) & (b < 0)  # where 1 + b t is b t up to rounding
+    log = _log_curve(xp, xp.where(near, t, 0), b)
+    below = xp.where(beyond, b, -1)
+    log = xp.where(beyond, (xp.log(-below) + far) / below, log)
+    on = near | beyond
+    log = xp.where(on, log, -math.inf)
     # All shares of a row out of range are NaN.
-    p = xp.where(y == y, p, math.nan)
-    return p, xp.where(on, xp.exp((1 - b) * log), 0)
+    log = xp.where(y == y, log, math.nan)
+    power = xp.where(on, log, 0)
+    p = xp.where(y == y, xp.where(on, xp.exp(power), 0), math.nan)
+    return p, log, xp.where(on, xp.exp((1 - b) * power), 0)
 
 
-def _h(xp: Adapter, z: Any) -> Any:
-    far = abs(z) > _NEAR
-    near, wide = xp.where(far, 0, z), xp.where(far, z, 1)
+def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
+    """log(1 + b t) / b, by its series in b t while that is small."""
+    z = b * t
+    wide = abs(z) > _NEAR
+    near = xp.where(wide, 0, z)
     series = xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         series = (-1) ** j / (j + 1) + near * series
-    return xp.where(far, xp.log1p(wide) / wide, series)
+    return xp.where(
+        wide, xp.log1p(xp.where(wide, z, 0)) / xp.where(wide, b, 1), t * series
+    )
 
 
-def _newton_threshold(xp: Adapter, y: Any, b: Any) -> Any:
+def _newton_threshold(xp: Adapter, y: Any, far: Any, b: Any) -> Any:
     """The threshold minus the largest score, by Newton's steps within a bracket.
 
     The steps are those for the b-th power of the sum, which is nearly linear in the
@@ -129,7 +175,7 @@ def _newton_threshold(xp: Adapter, y: Any, b: Any) -> Any:
         return (~done & (count < _STEPS)).any()
 
     def step(s: Any, low: Any, high: Any, done: Any, count: Any) -> Any:
-        p, slope = _value(xp, y, s, b)
+        p, _, slope = _value(xp, y, far, s, b)
         S, W = xp.sum(p, axis=-1), xp.sum(slope, axis=-1)
         S = xp.where(S > 0, S, 1)
         low, high = xp.where(S > 1, s, low), xp.where(S < 1, s, high)

@@ -47,8 +47,7 @@ from .._rows.namespace import is_nan
 from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
-from .entmax_order import entropy, orders
-from .entmax_order import order_shares as order_shares
+from .entmax_order import entropy, order_law, orders
 from .hard_body import hard
 from .selection_body import of_checked
 from .simplex_body import logits
@@ -694,23 +693,35 @@ def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> 
 
 
 def _order_loss(xp: Adapter, rows: Rows, alpha: Any, goal: Any, end: _End) -> Any:
-    """The loss of entmax of order alpha, from its shares."""
+    r"""The loss of entmax of order alpha, from its shares.
+
+    With b = alpha - 1 and the terms :math:`e_i=p_i(p_i^b-1)/b=p_i(y_i-s)` of the
+    entropy, the potential is :math:`s+(b\sum_ie_i+\sum_ip_i-1)/\alpha`, of which the
+    threshold s is a stationary point.  No share is multiplied by its score, so that
+    nothing is lost where a share underflows or a distance overflows.
+    """
     y = logits(xp, rows.x, rows.tau)
-    p = order_shares(xp, y, alpha - 1)
+    law = order_law(xp, rows, y, alpha - 1)
+    log_goal = xp.where(goal > 0, xp.log(xp.where(goal > 0, goal, 1)), -math.inf)
 
-    def gain(x: Any) -> tuple[Any, Any]:
-        """The Tsallis entropy of x minus the target's, and its derivative by alpha."""
-        pairs = zip(entropy(xp, goal, alpha), entropy(xp, x, alpha), strict=True)
-        value, slope = (xp.sum(one - other, axis=-1) for one, other in pairs)
-        return value / alpha, (slope - value / alpha) / alpha
+    def sums(p: Any, log: Any) -> tuple[Any, Any]:
+        """The sum of the entropy's terms, and its derivative by alpha at fixed p."""
+        value, slope = entropy(xp, p, log, alpha)
+        return xp.sum(value, axis=-1), xp.sum(slope, axis=-1)
 
-    fixed = xp.detach(p)
+    def by_alpha() -> Any:
+        pairs = zip(sums(goal, log_goal), sums(law.p, law.log), strict=True)
+        value, slope = (one - other for one, other in pairs)
+        return (slope - value / alpha) / alpha
+
+    p, log, s = (xp.detach(v) for v in law)
+    ours, b = sums(p, log)[0], alpha - 1
+    whole = s + (b * ours + (xp.sum(p, axis=-1) - 1)) / alpha
     # A finite score may be infinitely far away; a target there costs infinity.
     height = xp.where(rows.x > -math.inf, xp.detach(y), 0)
-    apart = fixed - goal
-    linear = xp.sum(xp.where(apart == 0, 0, apart * height), axis=-1)
-    value = linear + xp.detach(gain(fixed)[0])
-    by = {"x": (rows.x, lambda: p - goal), "tau": (alpha, lambda: gain(p)[1])}
+    linear = xp.sum(xp.where(goal > 0, goal * height, 0), axis=-1)
+    value = xp.detach(whole + sums(goal, log_goal)[0] / alpha - linear)
+    by = {"x": (rows.x, lambda: law.p - goal), "tau": (alpha, by_alpha)}
     return _loss(xp, rows, xp.clip(value, 0, None), by, end)
 
 
@@ -718,12 +729,15 @@ def _gap_loss(
     xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End, check: bool | None
 ) -> Any:
     """The loss of each row: the sum over its entries of the curve's gap to the goal."""
-    p, _, t, free, _, u = _solved(xp, curve, rows, check)
+    p, a, t, free, _, u = _solved(xp, curve, rows, check)
     near = xp.isfinite(u)
     v = xp.where(near, u, 0)
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
     right = xp.where(u > 0, goal == 1, goal == 0)
-    gap = xp.where(near, gap, xp.where(right, xp.zeros_like(gap), math.inf))
+    end_gap = xp.zeros_like(gap)  # where a distance overflows
+    if isinstance(curve, Entmax) and curve.b < 0:  # falls like a power of the distance
+        end_gap = _beyond(xp, curve, rows, a)
+    gap = xp.where(near, gap, xp.where(right, end_gap, math.inf))
     # With k = 0 or k = n, shares and target are the same and the loss is 0.
     total = xp.where(free, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
 
@@ -737,6 +751,15 @@ def _gap_loss(
 
     by = {"x": (rows.x, rest), "tau": (rows.tau, slope)}
     return _loss(xp, rows, xp.detach(rows.tau) * total, by, end)
+
+
+def _beyond(xp: Adapter, curve: Entmax, rows: Rows, anchor: Any) -> Any:
+    """The gaps of entmax below alpha = 1 to a target of 0, from half the distance."""
+    on = rows.x > -math.inf
+    half = 0.5 * xp.where(on, rows.x, 0) - 0.5 * xp.detach(anchor)[..., None]
+    half = xp.clip(half, None, -1)
+    gap = 2.0 ** (curve.alpha / curve.b) * curve.gap(half, xp.zeros_like(half))
+    return xp.where(on, gap, 0)
 
 
 def stop_gradient_loss(

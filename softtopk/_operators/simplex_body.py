@@ -134,7 +134,7 @@ def entmax(
         rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
         alpha, rows = _entmax.orders(xp, alpha, rows, check)
         y = logits(xp, rows.x, rows.tau)
-        return rows.expand(xp, _entmax.order_shares(xp, y, alpha - 1))
+        return rows.expand(xp, _entmax.order_law(xp, rows, y, alpha - 1).p)
     if alpha > 1:
         curve = Entmax(alpha)
         return _simplex(xp, x, curve, temperature, axis, where, check, empty)

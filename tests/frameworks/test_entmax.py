@@ -198,3 +198,47 @@ def test_a_target_that_is_infinitely_far_away_costs_infinity(lib):
             given = x, lib.array(np.array([target]))
             found = lib.numpy(lib.ops.entmax_loss(*given, lib.array([alpha])))
             assert found.tolist() == pytest.approx([known], abs=1e-37)
+
+
+FAR = [[3e38, -3e38, 0.0], [3e38, -3e38, -1.5e38], [0.0, -3.4e38, 1.0]]
+
+
+def loss_of(x, alpha, target):
+    """The loss in 50 digits, below alpha = 1, from shares that are found by bisection.
+
+    In `shares` the threshold is no more exact than the last digit of the scores.
+    """
+    b, top = mpf(alpha) - 1, max(map(mpf, x))
+    y = [mpf(v) - top for v in x]
+    low, high = mpf(0), mpf(len(x)) ** -b / -b
+    for _ in range(220):
+        middle = (low + high) / 2
+        above = sum((1 + b * (v - middle)) ** (1 / b) for v in y) > 1
+        low, high = (middle, high) if above else (low, middle)
+    powers = [(1 + b * (v - low)) ** ((1 + b) / b) for v in y]
+    return low + (sum(powers) - 1) / (1 + b) - y[target]
+
+
+@pytest.mark.parametrize("x", FAR)
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.3])
+def test_a_distance_that_overflows_keeps_its_part_of_the_loss(lib, x, alpha):
+    """A share falls like a power there, and its term of the loss like a smaller one.
+
+    The term is e^(alpha log p), so that the rounding of log p is multiplied by alpha.
+    """
+    scores, alpha = np.array(x, np.float32), float(np.float32(alpha))
+    target = int(scores.argmax())
+    with mp.workdps(50):
+        exact = float(loss_of(scores.tolist(), alpha, target))
+        slope_there = float(slope(lambda a: loss_of(scores.tolist(), a, target), alpha))
+    at = lib.array(np.float32(alpha))
+    given = lib.array(scores), lib.array(target)
+    bound = 2.0**-23 * (4 + 100 * alpha / (1 - alpha))
+    for order in (alpha, at):
+        found = float(lib.ops.entmax_loss(*given, order))
+        assert found == pytest.approx(exact, rel=bound)
+    found = float(lib.gradient(lambda a: lib.ops.entmax_loss(*given, a))(at))
+    assert found == pytest.approx(slope_there, rel=4 * bound)
+    p = lib.numpy(lib.ops.entmax(lib.array(scores), alpha))
+    by_x = lib.gradient(lambda x: lib.ops.entmax_loss(x, given[1], alpha))(given[0])
+    np.testing.assert_allclose(lib.numpy(by_x), p - np.eye(3)[target], 0, 1e-7)

@@ -596,3 +596,14 @@ def test_no_loss_is_minus_zero():
     for loss in (cross_entropy, entmax_loss, sparsemax_loss):
         value = loss([800.0, 0.0], 0)
         assert value == 0 and not np.signbit(value)
+
+
+def test_a_distance_that_overflows_keeps_its_part_of_entmaxs_loss():
+    """Below alpha = 1 a share falls like a power, and the loss like a smaller one."""
+    alpha, x = 0.01, [1.5e308, -1.5e308, 0.0]
+    with mp.workdps(50):
+        b = mp.mpf(alpha) - 1  # the threshold is at the largest score up to 1e-308
+        powers = [(-b * x[0] * d) ** (mp.mpf(alpha) / b) for d in (2, 1)]
+        known = float(sum(powers) / alpha)
+    assert entmax_loss(x, 0, alpha) == pytest.approx(known, rel=1e-12)
+    assert entmax_loss(x, 1, alpha) == np.inf
