@@ -45,6 +45,7 @@ def test_search_finds(base: str, browser: Browser, words: str, page: str) -> Non
         ("sparse autoencoder", "recipes/sparse-autoencoder.html"),
         ("recall", "recipes/recall-at-k.html"),
         ("top-5", "recipes/top-5.html"),
+        ("learning to rank", "recipes/ranking.html"),
         ("learned budget", "recipes/learned-budget.html"),
         ("annealing", "recipes/annealing.html"),
     ],

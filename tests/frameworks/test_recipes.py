@@ -73,6 +73,40 @@ for log in (False, True):
 cold = top_k_error(scores, y, tau=1e-6)
 assert abs(1 - cold - top_k_accuracy(scores, y)) < 1e-6
 """,
+    "ranking": """
+scores = torch.randn(3, 4, 9, requires_grad=True)
+gains, where = torch.randint(4, (3, 4, 9)).float(), torch.rand(3, 4, 9) < 0.7
+where[..., :2], gains[..., 0], gains[..., 1] = True, 3, 0
+padded = scores.where(where, 1e30)  # what stands in the padding is without effect
+loss = ndcg_loss(scores, gains, where)
+assert loss == ndcg_loss(padded, gains.where(where, torch.inf), where)
+assert abs(loss - ndcg_loss(100 * scores, gains, where)) < 1e-5
+loss.backward()
+assert (scores.grad != 0).any(-1).all() and not scores.grad[~where].any()
+best = ndcg(gains, gains, where)
+assert torch.allclose(best, torch.ones(3, 4)) and 0 < loss < 1
+cold = ndcg_loss(scores, gains, where, tau=1e-6)
+assert abs(1 - cold - ndcg(scores, gains, where).mean()) < 1e-5
+for dtype in (torch.float16, torch.bfloat16, torch.float32):  # ties, and only ties
+    for tau in (1.0, 1e-3):
+        equal = torch.full((4, 9), 0.5, dtype=dtype, requires_grad=True)
+        ndcg_loss(equal, gains[0].to(dtype), where[0], tau).backward()
+        assert equal.grad.isfinite().all() and equal.grad.any()
+ties = torch.tensor([1.0, 0, 0])
+middle = ndcg_loss(ties, torch.tensor([0.0, 1, 0]), torch.ones(3) > 0, tau=1e-6)
+assert abs(middle - (1 - 1 / torch.tensor(3.5).log2())) < 1e-5  # both have place 2.5
+# No relevant item, one item, and none: only the one item counts.
+few = torch.tensor([[True, True, True], [True, False, False], [False] * 3])
+odd = torch.tensor([[0.0, 0, 0], [1, 0, 0], [1, 0, 0]])
+ties = torch.randn(3, 3, requires_grad=True)
+ndcg_loss(ties, odd, few).backward()
+assert ndcg_loss(ties, odd, few) == 0 and not ties.grad.any()
+found = ndcg(ties, odd, few)
+assert found.isnan().tolist() == [True, False, True] and found[1] == 1
+row = [scores[0, 0], gains[0, 0], where[0, 0]]
+both = [torch.stack([a, a, b]) for a, b in zip(row, (row[0], 0 * row[1], row[2]))]
+assert torch.allclose(ndcg_loss(*both), ndcg_loss(*row))
+""",
     "learned-budget": """
 layer, x = LearnedTopK(10, 4), torch.ones(7, 10)
 assert abs(layer.k() - 4) < 1e-5
@@ -149,18 +183,21 @@ def test_the_losses_are_those_of_jax():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 9)), rng.integers(9, size=6)
     relevant = rng.random((6, 9)) < 0.4
+    gains, where = 2.0 ** rng.integers(4, size=(6, 9)) - 1, rng.random((6, 9)) < 0.7
+    gains[0], where[1] = 0, False
     for name, function, target, form in (
-        ("top-5", "top_k_error", y, {}),
-        ("top-5", "top_k_error", y, {"log": True}),
-        ("recall-at-k", "recall_loss", relevant, {}),
+        ("top-5", "top_k_error", (y, 3), {}),
+        ("top-5", "top_k_error", (y, 3), {"log": True}),
+        ("recall-at-k", "recall_loss", (relevant, 3), {}),
+        ("ranking", "ndcg_loss", (gains, where), {}),
     ):
         (code,) = in_jax(name)
         assert max(map(len, code.splitlines())) <= 60
         ours, theirs = {}, {}
         exec(to_copy(name), ours)
         exec(code, theirs)
-        wanted = ours[function](torch.tensor(x), torch.tensor(target), 3, **form)
-        found = theirs[function](jnp.asarray(x), jnp.asarray(target), 3, **form)
+        wanted = ours[function](torch.tensor(x), *map(torch.as_tensor, target), **form)
+        found = theirs[function](jnp.asarray(x), *map(jnp.asarray, target), **form)
         assert float(found) == pytest.approx(float(wanted), abs=1e-6)
 
 
