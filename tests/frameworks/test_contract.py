@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import softtopk as stk
+import softtopk.torch as stk_torch
 from softtopk._adapters import jax_adapter, torch_adapter
 from softtopk._adapters.base_adapter import Base
 from softtopk._adapters.numpy_adapter import Call
@@ -15,6 +16,7 @@ from softtopk._operators import (
     balance_body,
     hard_body,
     losses_body,
+    sampling_body,
     selection_body,
     simplex_body,
     sorting_body,
@@ -102,6 +104,12 @@ CALLS = {
     "potential": ((2, "triangular"), {}),
     "top_k_loss": ((TARGET,), {}),
     "stop_gradient_loss": ((TARGET,), {}),
+    "subset_log_prob": ((stk.top_k(X, 2),), {}),
+}
+DRAWS = {
+    "sample_topk": (X, (2, 7), {"draws": 3}),
+    "sample_topk_st": (X, (2, 7), {}),
+    "sample_shares": (stk.soft_topk(X, 2.5), (7,), {"draws": 3}),
 }
 PARTS = (
     selection_body,
@@ -111,12 +119,13 @@ PARTS = (
     sorting_body,
     balance_body,
     losses_body,
+    sampling_body,
 )
 
 
 def test_the_calls_are_complete():
     names = {name for part in PARTS for name in part.__all__}
-    assert {*CALLS} == names - {"top_k_st"}
+    assert {*CALLS, *DRAWS} == names - {"top_k_st"}
 
 
 @pytest.mark.parametrize("name", ["soft_topk", "threshold", "top_k"])
@@ -140,3 +149,13 @@ def test_the_declared_members_are_enough(toy, name):
     found = getattr(part, name)(toy, torch.tensor(X), *own, **given, check=False)
     expected = core(X, *args, **given)
     np.testing.assert_allclose(found.numpy(), expected, 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_the_declared_members_are_enough_for_draws(toy, name):
+    """With a seed they are PyTorch's own; NumPy's generator gives other numbers."""
+    x, args, given = DRAWS[name]
+    x = torch.tensor(x)
+    expected = getattr(stk_torch, name)(x, *args, **given)
+    found = getattr(sampling_body, name)(toy, x, *args, **given, check=False)
+    assert (found == expected).all() and 0 < found.sum() < found.numel()

@@ -1,11 +1,15 @@
 """What has names is read as the numbers that it holds, and takes them back."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import softtopk as stk
 
+PAGE = Path(__file__).resolve().parents[2] / "book" / "reference" / "api.md"
 VALUES = np.random.default_rng(3).normal(size=(3, 5))
 
 
@@ -50,3 +54,28 @@ def test_a_missing_value_is_an_error_unless_it_is_left_out():
         stk.soft_topk(table, 1)
     p = stk.soft_topk(table, 1, where=table.notna())
     assert (p == stk.soft_topk(VALUES, 1, where=VALUES > -1)).all()
+
+
+def test_the_lines_for_xarray_keep_its_names():
+    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", PAGE.read_text(encoding="utf8"))
+    (code,) = [block for block in blocks if "import xarray" in block]
+    names = {}
+    exec(code, names)
+    scores, p, cut, daily = (names[v] for v in ("scores", "p", "cut", "daily"))
+    assert p.dims == daily.dims == scores.dims == ("day", "shop", "item")
+    assert cut.dims == ("day", "shop")
+    assert p["item"].values.tolist() == daily["item"].values.tolist() == list("abcd")
+    x = scores.values
+    assert (p.values == stk.soft_topk(x, 2)).all()
+    assert (cut.values == stk.threshold(x, 2)).all()
+    assert (daily.values == stk.soft_topk(x, np.array([[1], [2]]))).all()
+    # The line of the text for several axes together.
+    axes = scores.get_axis_num(("shop", "item"))
+    whole = scores.copy(data=stk.soft_topk(scores, 3, axis=axes))
+    assert whole.dims == scores.dims
+    np.testing.assert_allclose(whole.sum(("shop", "item")), 3, 1e-14)
+    # Of a transposed array the names decide what a row is.
+    turned = names["xr"].apply_ufunc(
+        stk.soft_topk, scores.T, kwargs={"k": 2}, **names["own"], **names["back"]
+    )
+    np.testing.assert_allclose(turned.transpose(*scores.dims), p, 1e-14)
