@@ -160,7 +160,7 @@ def test_the_search_is_the_cores(name):
             torch.tensor(S)[:, None].expand(-1, len(taus), -1, -1),
             k,
             curve=name,
-            temperature=torch.tensor(taus).double(),
+            temperature=torch.tensor(taus, dtype=torch.double),
             check=False,
         )
         for tau, P in zip(taus, shares.cpu().numpy().swapaxes(0, 1), strict=True):
