@@ -74,30 +74,34 @@ class Law(NamedTuple):
 
 def order_law(xp: Adapter, rows: Rows, y: Any, b: Any) -> Law:
     """The shares of entmax of order 1 + b; y are the `logits` of the rows."""
-    far = _log_of_overflow(xp, rows, xp.detach(y))
     b = xp.broadcast_to(b, tuple(y.shape[:-1]))
-    fixed = (xp.detach(v) for v in (y, far, b))
+    tail = _tail(xp, rows, xp.detach(y), b[..., None])
+    fixed = (xp.detach(v) for v in (y, tail, b))
     s = xp.detach(xp.constant(_newton_threshold, *fixed))
     for _ in range(2):
-        p, _, slope = _value(xp, y, far, s, b)
+        p, _, slope = _value(xp, y, tail, s, b)
         s = s + (xp.sum(p, axis=-1) - 1) / xp.sum(slope, axis=-1)
-    p, log, _ = _value(xp, y, far, s, b)
+    p, log, _ = _value(xp, y, tail, s, b)
     return Law(p, log, s)
 
 
-def _log_of_overflow(xp: Adapter, rows: Rows, y: Any) -> Any:
-    """The logarithm of the distances -y of finite scores that overflow, elsewhere 0.
+def _tail(xp: Adapter, rows: Rows, y: Any, b: Any) -> Any:
+    """log p of the finite scores whose distance -y overflows, elsewhere -inf.
 
     Below alpha = 1 a share falls like a power of the distance d, and its term of the
     loss like d^(-alpha / (1 - alpha)): at alpha = 0.1 that is 5e-5 at the end of
-    float32.  The logarithm is above 0.
+    float32.  There 1 + b t is b t up to rounding.
     """
     x, tau = rows.x, rows.tau
-    beyond = xp.isfinite(x) & (y == -math.inf)
+    beyond = xp.isfinite(x) & (y == -math.inf) & (b < 0)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     half = xp.where(beyond, 0.5 * top - 0.5 * xp.where(beyond, x, 0), 1)
     log = xp.log(half) - xp.log(tau[..., None] if tau.ndim else tau)
-    return xp.where(beyond, log + math.log(2), 0)
+    below = xp.where(beyond, b, -1)
+    tail = (xp.log(-2 * below) + log) / below
+    # All shares of a row out of range are NaN.
+    rest = xp.where(y == y, xp.zeros_like(y) - math.inf, math.nan)
+    return xp.where(beyond, tail, rest)
 
 
 def entropy(xp: Adapter, p: Any, log: Any, alpha: Any) -> tuple[Any, Any]:
@@ -128,21 +132,15 @@ def entropy(xp: Adapter, p: Any, log: Any, alpha: Any) -> tuple[Any, Any]:
     return value, xp.where(high, turn, p * log * log * slope)
 
 
-def _value(xp: Adapter, y: Any, far: Any, s: Any, b: Any) -> tuple[Any, Any, Any]:
+def _value(xp: Adapter, y: Any, tail: Any, s: Any, b: Any) -> tuple[Any, Any, Any]:
     """The shares at the threshold s, their logarithms, and their slopes p^(1 - b)."""
     b = b[..., None]
     t = xp.where(xp.isfinite(y), y, 0) - s[..., None]
     near = xp.isfinite(y) & (b * t > -1)
-    beyond = (far > 0) & (b < 0)  # where 1 + b t is b t up to rounding
-    log = _log_curve(xp, xp.where(near, t, 0), b)
-    below = xp.where(beyond, b, -1)
-    log = xp.where(beyond, (xp.log(-below) + far) / below, log)
-    on = near | beyond
-    log = xp.where(on, log, -math.inf)
-    # All shares of a row out of range are NaN.
-    log = xp.where(y == y, log, math.nan)
+    log = xp.where(near, _log_curve(xp, xp.where(near, t, 0), b), tail)
+    on = log != -math.inf
     power = xp.where(on, log, 0)
-    p = xp.where(y == y, xp.where(on, xp.exp(power), 0), math.nan)
+    p = xp.where(on, xp.exp(power), 0)
     return p, log, xp.where(on, xp.exp((1 - b) * power), 0)
 
 
@@ -159,7 +157,7 @@ def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
     )
 
 
-def _newton_threshold(xp: Adapter, y: Any, far: Any, b: Any) -> Any:
+def _newton_threshold(xp: Adapter, y: Any, tail: Any, b: Any) -> Any:
     """The threshold minus the largest score, by Newton's steps within a bracket.
 
     The steps are those for the b-th power of the sum, which is nearly linear in the
@@ -175,7 +173,7 @@ def _newton_threshold(xp: Adapter, y: Any, far: Any, b: Any) -> Any:
         return (~done & (count < _STEPS)).any()
 
     def step(s: Any, low: Any, high: Any, done: Any, count: Any) -> Any:
-        p, _, slope = _value(xp, y, far, s, b)
+        p, _, slope = _value(xp, y, tail, s, b)
         S, W = xp.sum(p, axis=-1), xp.sum(slope, axis=-1)
         S = xp.where(S > 0, S, 1)
         low, high = xp.where(S > 1, s, low), xp.where(S < 1, s, high)
