@@ -115,8 +115,9 @@ class Linearization:
         dk : array, optional
         """
         if shares is None:
-            shares = (root / root.max(axis=-1, keepdims=True)) ** times
-            shares /= shares.sum(axis=-1, keepdims=True)
+            shares = root / np.maximum.reduce(root, axis=-1, keepdims=True)
+            shares **= times
+            shares /= np.add.reduce(shares, axis=-1, keepdims=True)
         pivot = shares.argmax(axis=-1)[:, None]
 
         def product(t: Array) -> Array:
@@ -255,9 +256,9 @@ def operator(
     """The operator with this body: it returns the value, `linearize` the derivative."""
 
     @functools.wraps(body)
+    @quiet()
     def public(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
-        with quiet():
-            return body(*args, **kwargs)[0]
+        return body(*args, **kwargs)[0]
 
     value = get_args(get_type_hints(body)["return"])[0]
     signature = inspect.signature(body).replace(return_annotation=value)
@@ -266,6 +267,7 @@ def operator(
     return public
 
 
+@quiet()
 def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linearization:
     """Value and derivative of an operator at a point.
 
@@ -316,14 +318,13 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
             f"operator must be one with a derivative ({known}), got {operator!r}"
         )
     # What is written into the arguments later does not move the point.
-    args = tuple([_own(value) for value in args])
+    args = tuple(map(_own, args))
     kwargs = {key: _own(value) for key, value in kwargs.items()}
     # The call moves generators of random numbers on.
-    again = tuple([_again(value) for value in args])
-    call = operator, again, {key: _again(value) for key, value in kwargs.items()}, False
-    with quiet():
-        _, derivative = body(*args, **kwargs)
-        return derivative().kept(call)
+    again = {key: _again(value) for key, value in kwargs.items()}
+    call = operator, tuple(map(_again, args)), again, False
+    _, derivative = body(*args, **kwargs)
+    return derivative().kept(call)
 
 
 def _own(value: Any) -> Any:

@@ -229,7 +229,9 @@ def top_k_indices(
         index[:, : found.shape[-1]] = found
         index[np.arange(width) >= count[:, None]] = n
     index = index.reshape(*rows.batch, width)
-    return np.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index
+    if rows.axes == (-1,) or len(rows.axes) != 1:
+        return index
+    return np.moveaxis(index, -1, rows.axes[0])
 
 
 @quiet()

@@ -482,7 +482,7 @@ def _entmax(
     def derivative() -> Linearization:
         power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
         some, times = p > 0, 1
-        if np.min(power) >= 0:
+        if np.minimum.reduce(power, axis=None) >= 0:
             root = np.power(p, power, out=np.zeros_like(p), where=some)
         else:  # small shares have large weights: as factors, each within the range
             high = power * np.log(p, out=np.zeros(p.shape), where=some)
@@ -517,7 +517,8 @@ def _taylor(x: Array, order: int, tau: float | Array) -> tuple[Array, Array]:
     active = x > -np.inf
     y = np.where(active, x, 0).astype(np.float64)
     tau = over_entries(tau)
-    M = np.maximum(np.abs(y).max(axis=-1, keepdims=True), tau)
+    M = np.maximum.reduce(np.abs(y), axis=-1, keepdims=True)
+    M = np.maximum(M, tau)
     y /= M
     r = tau / M
     f, slope, power = np.zeros_like(y), np.zeros_like(y), np.ones_like(r)
@@ -528,5 +529,5 @@ def _taylor(x: Array, order: int, tau: float | Array) -> tuple[Array, Array]:
     slope *= r
     f *= active
     slope *= active
-    total = f.sum(axis=-1, keepdims=True)
+    total = np.add.reduce(f, axis=-1, keepdims=True)
     return (f / total).astype(x.dtype), (slope / total).astype(x.dtype)

@@ -28,6 +28,7 @@ from .numpy_rows import (
     check_whole,
     count_finite,
     is_large,
+    quiet,
     real_numbers,
     with_axes,
 )
@@ -485,6 +486,7 @@ def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
     return xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
 
 
+@quiet()
 def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
     """Raise the core's error for these values, one of which is out of range."""
     count = count_finite(x.reshape(-1, x.shape[-1]), name)

@@ -399,7 +399,8 @@ class _Near:
 
 def below_top(x: Array, tau: float | Array) -> Array:
     """(x - max) / tau."""
-    return numpy_distances(x, x.max(axis=-1, keepdims=True), over_entries(tau))
+    top = np.maximum.reduce(x, axis=-1, keepdims=True)
+    return numpy_distances(x, top, over_entries(tau))
 
 
 def softmax_shares(x: Array, tau: float | Array, weight: Array | None = None) -> Array:
@@ -408,7 +409,7 @@ def softmax_shares(x: Array, tau: float | Array, weight: Array | None = None) ->
     np.exp(e, out=e)
     if weight is not None:
         e *= weight
-    e /= e.sum(axis=-1, keepdims=True)
+    e /= np.add.reduce(e, axis=-1, keepdims=True)
     return e
 
 
@@ -430,12 +431,10 @@ def log_shares(x: Array, tau: float | Array) -> tuple[Array, Array]:
     """
     d = below_top(x, tau)
     e = np.exp(d)
-    # log S = log1p(S - 1).  The 1 is subtracted from one term, e^0 = 1 of the largest
-    # score, before the terms are added.  If the sum S were rounded first, small terms
-    # would lose their digits in it.
-    place = x.argmax(axis=-1)[:, None]
-    largest = np.take_along_axis(e, place, axis=-1)
-    np.put_along_axis(e, place, largest - 1, axis=-1)
-    total = np.log1p(np.maximum(e.sum(axis=-1), 0))
+    # log S = log1p(S - 1).  The 1 is one term, e^0 of the largest score: the sum leaves
+    # this term out.  If the sum S were rounded first, small terms would lose their
+    # digits in it.
+    e[np.arange(len(e)), x.argmax(axis=-1)] = 0
+    total = np.log1p(np.add.reduce(e, axis=-1))
     d -= total[:, None]
     return d, total
