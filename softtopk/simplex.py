@@ -482,11 +482,11 @@ def _entmax(
     def derivative() -> Linearization:
         power = 1 - (b[:, None] if isinstance(b, np.ndarray) else b)
         some, times = p > 0, 1
-        if np.minimum.reduce(power, axis=None) >= 0:
+        if np.minimum.reduce(power, axis=None, initial=0) >= 0:
             root = np.power(p, power, out=np.zeros_like(p), where=some)
         else:  # small shares have large weights: as factors, each within the range
             high = power * np.log(p, out=np.zeros(p.shape), where=some)
-            times = math.ceil(max(1.0, np.max(high) / _RANGE))
+            times = math.ceil(max(1.0, np.max(high, initial=0) / _RANGE))
             root = np.exp(high / times, out=np.zeros(p.shape), where=some)
         return Linearization.symmetric(value, rows, root, tau, times=times)
 

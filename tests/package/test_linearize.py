@@ -105,6 +105,12 @@ def test_types_follow_the_scores():
         assert part.dtype == np.float32
 
 
+@pytest.mark.parametrize("alpha", [0.5, 1.5, 2.5, np.empty(0)])
+def test_no_rows_have_a_derivative_of_no_rows(alpha):
+    lin = stk.linearize(stk.entmax, np.empty((0, 5)), alpha)
+    assert lin.value.shape == lin.vjp(np.empty((0, 5))).shape == (0, 5)
+
+
 def test_a_linearization_is_frozen_and_leaves_its_arguments_alone():
     x, g = X.copy(), X.copy()
     lin = stk.linearize(stk.soft_topk, x, 2)
