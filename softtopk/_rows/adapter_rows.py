@@ -437,45 +437,59 @@ def verify(
     *,
     finite: bool = False,
     whole: bool = False,
+    special: bool = True,
 ) -> bool:
     """Raise the core's errors for values out of range; say whether no row is special.
 
-    The budget is the sum of the two parts given, if any.  A row is special if it has an
+    The budget is the sum of the two parts given, if any.  A temperature is None where
+    it has been checked and no `special` row is looked for.  A row is special if it has an
     entry of -inf, a budget of 0 or of all entries, or scores that are so many
     temperatures apart that their distance may overflow.  If `finite`, rows without a
     budget must have a finite entry; if `whole`, budgets must be whole numbers.
     """
     if 0 in x.shape:
         return False
-    fits, plain = xp.program(_facts(finite, whole), x, given, tau)
+    fits, plain = xp.program(_facts(finite, whole, special), x, given, tau)
     if not bool(fits):
         k = None if given is None else _budget_numbers(xp, *given)
-        check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
+        if tau is not None:
+            tiny = float(xp.finfo(tau.dtype).tiny)
+            check_temperatures(xp.to_numpy(tau), tau.dtype, tiny)
         _raise(xp.to_numpy(x), k, name, finite, whole)
     return bool(plain)
 
 
 @functools.cache
-def _facts(finite: bool, whole: bool) -> Any:
+def _facts(finite: bool, whole: bool, special: bool) -> Any:
     """What `verify` asks, as one object that a compiler's cache knows again."""
-    return functools.partial(_in_range_and_plain, finite, whole)
+    return functools.partial(_in_range_and_plain, finite, whole, special)
 
 
 def _in_range_and_plain(
-    finite: bool, whole: bool, xp: Adapter, x: Any, given: Any, tau: Any
+    finite: bool,
+    whole: bool,
+    special: bool,
+    xp: Adapter,
+    x: Any,
+    given: Any,
+    tau: Any,
 ) -> tuple[Any, Any]:
     """Whether all values are in range, and whether then no row is special."""
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
-    fits = xp.all(x < math.inf, axis=None) & xp.all(in_range(tau), axis=None)
-    far = float(xp.finfo(x.dtype).max) ** 0.5
-    plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
+    fits = plain = xp.all(x < math.inf, axis=None)
+    if tau is not None:
+        fits = fits & xp.all(in_range(tau), axis=None)
+    if special:
+        far = float(xp.finfo(x.dtype).max) ** 0.5
+        plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
     if given is not None:
         k = budget(x, *given)
         fits = fits & xp.all(
             (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
         )
         fits = fits & xp.all(k.part == 0, axis=None) if whole else fits
-        plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
+        if special:
+            plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
     if finite:
         fits = fits & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
     return fits, plain
@@ -526,8 +540,9 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
     rows = as_adapter_rows(xp, asked._replace(k=1) if none else asked)
     if xp.looks(rows.x, asked.check):
         given = None if none else (rows.whole, rows.part)
-        at = xp.detach(rows.x), given, rows.tau, asked.name
-        verify(xp, *at, finite=asked.finite, whole=asked.whole)
+        known = type(asked.temperature) in (int, float)  # so it has been looked at
+        at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
+        verify(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
         return rows
     return rows if asked.order else screened(xp, rows, not none, asked)
 
