@@ -38,7 +38,7 @@ from .._rows.numpy_rows import (
 from ..curves import Curve
 from . import root
 from .numpy_sums import Scheme, ShareSums, column, scheme_of
-from .start import Search, bracket, moments
+from .start import Search, bracket, moments, narrowed
 
 _BLOCK = 1 << 20  # bytes of short rows, or of part of a long one, in one block
 _ALONE = 10_000  # a row longer than this has a block of its own
@@ -113,7 +113,12 @@ def _plain(
     x = x.astype(np.float64)
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite)
-    a, t = root.solve_rows(curve, x, budget, tau, moments(x, finite))
+
+    def split(middle: Any) -> Any:
+        return root.gap_of(x, x, middle)
+
+    row = narrowed(split, budget, tau, moments(x, finite), True)
+    a, t = root.solve_rows(curve, x, budget, tau, row)
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
 

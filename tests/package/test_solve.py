@@ -12,7 +12,7 @@ from softtopk._search import root
 from softtopk._search.numpy_search import _Sums, solve
 from softtopk._search.numpy_sums import scheme_of
 from softtopk._search.start import bracket
-from softtopk.curves import entmax, resolve
+from softtopk.curves import LAPLACE, Curve, entmax, resolve
 
 
 @typed
@@ -358,3 +358,23 @@ def test_a_mask_may_leave_out_every_sampled_entry(curve, k):
     p = stk.soft_topk(np.zeros(n), k, curve, where=where)
     assert np.allclose(p[where], k / where.sum(), rtol=0, atol=8 * 2.0**-52)
     assert not p[~where].any()
+
+
+class OwnLaplace(Curve):
+    """A curve without a quick sum: the search is the one for all curves."""
+
+    def value(self, t):
+        return LAPLACE.value(t)
+
+    def slope(self, t):
+        return LAPLACE.slope(t)
+
+
+@pytest.mark.parametrize("tau", [1.0, 1e-3, 1e-300, 1e300])
+def test_distances_that_overflow_are_infinite_for_a_curve_of_ones_own(tau):
+    x = np.array([[3.0, -1e308, 1e8, 0.5], [1e308, 1.0, -1e308, 1.0]])
+    x = np.vstack([x, [[0.0, 5e-324, 1e150, -np.inf]]])
+    for k in (0.3, 1, 1.5, 2.5):
+        p = stk.soft_topk(x, k, OwnLaplace(), temperature=tau)
+        exact = stk.soft_topk(x, k, "laplace", temperature=tau)
+        np.testing.assert_allclose(p, exact, rtol=0, atol=1e-14)
