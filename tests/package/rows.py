@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from softtopk.curves import NAMED, Curve, entmax
+from softtopk.curves import NAMED, Curve, entmax, resolve
 
 NAMES = tuple(NAMED)
 CURVES = [*NAMED.values(), *map(entmax, (1.5, 1.25, 1.05))]
@@ -15,6 +15,18 @@ TYPES = (np.float64, np.float32)
 def has_potential(curve):
     """Whether a curve defines its integral, which the losses need."""
     return type(curve).potential is not Curve.potential
+
+
+def tail(curve, distance):
+    """The most that a share at this distance from the threshold is from 0 or 1.
+
+    If no score is nearer than this to the middle of the gap around the k-th place, the
+    threshold is at least this far either from all scores above the gap or from all
+    below it.  What the former lack of 1 and what the latter are above 0 have the same
+    sum, because the budget is whole.  So each share is at most n times this off.
+    """
+    resolved = resolve(curve)
+    return float(max(resolved.value(-distance), resolved.complement(distance)))
 
 
 named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)

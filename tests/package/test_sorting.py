@@ -13,6 +13,7 @@ import numpy as np
 import oracle
 import pytest
 from mpmath import mp, mpf
+from rows import tail
 
 import softtopk as stk
 from softtopk import linearize, soft_permutation, soft_rank, soft_sort
@@ -133,12 +134,21 @@ def test_long_rows_in_single_precision_meet_those_in_double(name):
     np.testing.assert_allclose(single.vjp(g), double.vjp(g), 0, 16 * size * eps)
 
 
+def is_log_concave(name):
+    """Whether the slope is, on a grid: then the theorem says that the sort descends."""
+    _, slope = oracle.curve(name)
+    w = [slope(mpf(i) / 8) for i in range(-80, 81)]
+    triples = zip(w, w[1:], w[2:], strict=False)
+    return all(b * b * (1 + mpf(10) ** -30) >= a * c for a, b, c in triples)
+
+
 @every
 def test_the_sort_descends_and_keeps_the_sum(name):
+    descends = is_log_concave(name)
     x = np.random.default_rng(2).normal(size=(50, 12))
     for tau in (0.03, 0.3, 3.0, 300.0):
         y = soft_sort(x, name, temperature=tau)
-        assert np.diff(y).max() <= 1e-14
+        assert np.diff(y).max() <= 1e-14 or not descends
         np.testing.assert_allclose(y.sum(axis=-1), x.sum(axis=-1), 0, 1e-13)
         P = soft_permutation(x, curve=name, temperature=tau)
         np.testing.assert_allclose(y, np.einsum("rji,ri->rj", P, x), 0, 1e-13)
@@ -177,16 +187,16 @@ def test_cold_is_numpy(name, dtype):
     tau = float(np.min(np.abs(np.diff(np.sort(x))))) / 1000
     order = np.argsort(-x, axis=-1)
     P = soft_permutation(x, curve=name, temperature=tau)
-    # the error of the slowest curves, or shares that are not resolved
-    tiny = 9 * np.exp(-500.0) if dtype == np.float64 else 1e-34
+    # A place is the difference of two shares, or of shares that are not resolved.
+    tiny = max(2 * 9 * tail(name, 500.0), 0 if dtype == np.float64 else 1e-34)
     np.testing.assert_allclose(P, np.eye(9)[order], 0, tiny)
     y = soft_sort(x, name, temperature=tau)
-    np.testing.assert_array_equal(y, np.sort(x)[:, ::-1])
+    np.testing.assert_allclose(y, np.sort(x)[:, ::-1], 0, 9 * tiny * abs(x).max())
     r = soft_rank(x, name, temperature=tau)
-    np.testing.assert_array_equal(r, np.argsort(order) + 1)
+    np.testing.assert_allclose(r, np.argsort(order) + 1, 0, 9 * 9 * tiny)
     tied = soft_permutation([3.0, 1.0, 1.0, 0.0], curve=name, temperature=1e-3)
     limit = [[1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0.5, 0.5, 0], [0, 0, 0, 1]]
-    np.testing.assert_allclose(tied, limit, 0, 1e-15)
+    np.testing.assert_allclose(tied, limit, 0, 1e-15 + 2 * 4 * tail(name, 500.0))
 
 
 def jacobians(x, name):
