@@ -442,8 +442,8 @@ def verify(
     """Raise the core's errors for values out of range; say whether no row is special.
 
     The budget is the sum of the two parts given, if any.  A temperature is None where
-    it has been checked and no `special` row is looked for.  A row is special if it has an
-    entry of -inf, a budget of 0 or of all entries, or scores that are so many
+    it has been checked and no `special` row is looked for.  A row is special if it has
+    an entry of -inf, a budget of 0 or of all entries, or scores that are so many
     temperatures apart that their distance may overflow.  If `finite`, rows without a
     budget must have a finite entry; if `whole`, budgets must be whole numbers.
     """
