@@ -44,7 +44,7 @@ class Order(Thresholds):
 
     def back(self, sorted_values: Any) -> Any:
         """Values in the order of the scores as they were given."""
-        out = self.xp.scatter(sorted_values, self.order, self.x.shape[-1])
+        out = self.xp.put(self.xp.zeros_like(sorted_values), self.order, sorted_values)
         return out[..., : self.n]
 
     def given(self, t: Any) -> Any:
@@ -60,6 +60,10 @@ class Order(Thresholds):
 
         `sums` are those of w, and `rise` is v_i - v_{i+1}.
         """
+        return over(*self._differences(over, rise, sums))
+
+    def _differences(self, over: Both, rise: Any, sums: Any) -> tuple[Any, Any]:
+        """What each point adds to the sums of the point before, and of that after."""
         xp, (before, after) = self.xp, sums
 
         def steps(decay: Any, rise: Any, before: Any, after: Any) -> tuple[Any, Any]:
@@ -69,77 +73,88 @@ class Order(Thresholds):
         given = over.decay, rise, before[..., :-1], after[..., 1:]
         first, second = xp.parts(steps, *given)
         none = xp.zeros_like(before[..., :1])
-        return over(
-            xp.concat([none, first], axis=-1), xp.concat([second, none], axis=-1)
-        )
+        return xp.concat([none, first], axis=-1), xp.concat([second, none], axis=-1)
 
     def apart_sums(self, over: Both, t: Any, rise: Any, sums: Any) -> tuple[Any, Any]:
-        """The sums of t_l - t_i, from both sides; `sums` are those of 1.
+        """The sums of t_l - t_i, from both sides, as functions of indices i.
 
-        The recurrence of the differences `rise` loses nothing if t rises or falls along
-        the row.  If t jumps up and down, the rounding errors of these jumps add up, and
-        the sums of t itself are better.
+        `sums` are those of 1.  The recurrence of the differences, which `rise` returns,
+        loses nothing if t rises or falls along the row.  If t jumps up and down, the
+        rounding errors of these jumps add up, and the sums of t itself are better.
         """
-        smooth = self._is_smooth(t, rise)
+        smooth = self._is_smooth(t)
         fine = rough = None
         if smooth.any():
-            fine = self.differences(over, rise, sums)
+            fine = self.at(*self.differences(over, rise(), sums))
         if not smooth.all():
-            t = self.centred(t)
-            # Without the term of the point itself, which is 0.
-            (N, n), (H, L) = over(t, t), sums
-            before = over.decay * (N[..., :-1] - t[..., 1:] * H[..., :-1])
-            after = over.decay * (n[..., 1:] - t[..., :-1] * L[..., 1:])
-            before = self.xp.concat([self.none, before], axis=-1)
-            rough = before, self.xp.concat([after, self.none], axis=-1)
+            rough = self._rough_sums(over, self.centred(t), sums)
         return self._either(smooth, fine, rough)
 
-    def _is_smooth(self, t: Any, rise: Any) -> Any:
+    def at(self, before: Any, after: Any) -> tuple[Any, Any]:
+        """Arrays as functions of indices."""
+
+        def at(v: Any) -> Any:
+            return lambda i=None: v if i is None else self.xp.take(v, i)
+
+        return at(before), at(after)
+
+    def _rough_sums(self, over: Both, t: Any, sums: Any) -> tuple[Any, Any]:
+        """The sums of t less t_i times those of 1, without the term i, which is 0."""
+        xp, (N, n), (H, L), last = self.xp, over(t, t), sums, t.shape[-1] - 1
+        every = xp.places(t.shape[-1], t) + xp.integers(0 * t, t)
+
+        def before(i: Any = every) -> Any:
+            k = xp.clip(i - 1, 0, None)
+            rest = xp.take(N, k) - xp.take(t, i) * xp.take(H, k)
+            return xp.where(i > 0, xp.take(over.decay, k) * rest, 0)
+
+        def after(i: Any = every) -> Any:
+            k = xp.clip(i + 1, None, last)
+            rest = xp.take(n, k) - xp.take(t, i) * xp.take(L, k)
+            decay = xp.take(over.decay, xp.clip(i, None, last - 1))
+            return xp.where(i < last, decay * rest, 0)
+
+        return before, after
+
+    def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
         span = t.max(axis=-1) - t.min(axis=-1)
-        return (abs(rise).sum(axis=-1) <= _JUMPS * span)[..., None]
+        way = abs(t[..., 1:] - t[..., :-1]).sum(axis=-1)
+        return (way <= _JUMPS * span)[..., None]
 
     def _either(self, smooth: Any, fine: Any, rough: Any) -> Any:
         if fine is None or rough is None:
             return rough if fine is None else fine
-        pairs = zip(fine, rough, strict=True)
-        return tuple([self.xp.where(smooth, a, b) for a, b in pairs])
+        where, pairs = self.xp.where, zip(fine, rough, strict=True)
+        return tuple([lambda *i, a=a, b=b: where(smooth, a(*i), b(*i)) for a, b in pairs])
 
     def centred(self, t: Any) -> Any:
         """Values less that of the middle of the row; 0 where there is none."""
         taken = self.taken[..., : t.shape[-1]]
         return self.only(taken, t - self.xp.take(t, self.last // 2))
 
-    def around(self, before: Any, after: Any) -> tuple[Any, Any]:
-        """Sums at the scores above and below each threshold."""
-        above, below = self.neighbours
-        return self.xp.take(before, above), self.xp.take(after, below)
-
-    def means(self, sums: Any, across: Any) -> Any:
+    def means(self, sums: Any, v: Any, apart: Any) -> Any:
         """The means of v under the slopes of each threshold, less v at its anchor.
 
-        `sums` are those of the differences of v, and `across` is the difference of v
-        between the scores above and below a threshold.
+        `sums` are those of the differences of v as functions of indices, and `apart`
+        gives the difference of v between scores.
         """
-        xp = self.xp
+        xp, n = self.xp, self.x.shape[-1]
 
-        def mean(
-            H: Any,
-            L: Any,
-            U: Any,
-            V: Any,
-            across: Any,
-            left: Any,
-            upper: Any,
-            lower: Any,
-        ) -> Any:
-            above, below = U / xp.where(H > 0, H, 1), V / xp.where(L > 0, L, 1)
+        def mean(a: Any, anchor: Any, high: Any, low: Any) -> Any:
+            above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
+            across = apart(xp.take(v, above), xp.take(v, below))
+            H, L = xp.take(self.H, above), xp.take(self.L, below)
+            upper, lower, left = high * H, low * L, anchor < a
+            above = sums[0](above) / xp.where(H > 0, H, 1)
+            below = sums[1](below) / xp.where(L > 0, L, 1)
             above = above + xp.where(left, 0, across)
             below = below - xp.where(left, across, 0)
-            return upper * above + lower * below
+            W = upper + lower
+            W = xp.where(W > 0, W, 1)
+            return upper / W * above + lower / W * below
 
-        given = *self.around(self.H, self.L), *self.around(*sums), across
-        return xp.parts(mean, *given, self.left, self.upper, self.lower)
+        return xp.parts(mean, self.a, self.anchor, self.high, self.low)
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
@@ -159,31 +174,40 @@ class Order(Thresholds):
 
     def by_ranks(self, t: Any) -> Any:
         """The product with the Jacobian of the ranks, which is symmetric."""
-        return self._by_ranks(self.given(t), _apart) * (self.scale / self.tau)
+        return self._by_ranks(self.given(t), _apart, self.scale / self.tau)
 
     def ranks_by_tau(self) -> Any:
         """The derivative of the ranks by the temperature."""
-        return -self._by_ranks(self.x, self.signed) * (self.scale / self.tau)
+        return self._by_ranks(self.x, self.signed, -self.scale / self.tau)
 
-    def _by_ranks(self, t: Any, apart: Any) -> Any:
-        """The sums of m_j(t) - t_i over thresholds j, with the slopes as weights."""
+    def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
+        """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
         xp = self.xp
-        rise = apart(t[..., :-1], t[..., 1:])
+
+
+        def rise() -> Any:
+            return apart(t[..., :-1], t[..., 1:])
+
         sums = self.apart_sums(self.over_scores, t, rise, (self.H, self.L))
-        rest = self.means(sums, apart(*self.around(t, t)))
+        rest = self.means(sums, t, apart)
         at = xp.take(t, xp.clip(self.anchor, None, self.last))
-        rise = apart(at[..., :-1], at[..., 1:]) + (rest[..., :-1] - rest[..., 1:])
-        Q, q = self.apart_sums(self.over_thresholds, at + rest, rise, self.ones)
+
+        def rise_of_means() -> Any:
+            away = rest[..., :-1] - rest[..., 1:]
+            return apart(at[..., :-1], at[..., 1:]) + away
+
+        over = self.over_thresholds
+        Q, q = self.apart_sums(over, at + rest, rise_of_means, self.ones)
         U, V = self.ones
 
-        def total(t: Any, place: Any, E: Any, e: Any) -> Any:
+        def total(t: Any, place: Any, E: Any, e: Any, factor: Any) -> Any:
             out, (above, below) = 0, self.beside(place)
             for slope, k, count, sums in ((E, above, U, Q), (e, below, V, q)):
                 away = apart(xp.take(at, k), t) + xp.take(rest, k)
-                out = out + slope * (away * xp.take(count, k) + xp.take(sums, k))
-            return out
+                out = out + slope * (away * xp.take(count, k) + sums(k))
+            return out * factor
 
-        out = xp.parts(total, t, self.place, self.E, self.e)
+        out = xp.parts(total, t, self.place, self.E, self.e, factor)
         return self.back(self.only(self.taken, out))
 
     @once
@@ -207,7 +231,8 @@ class Order(Thresholds):
     def own(self) -> Any:
         """The share of each score in its own place."""
         xp = self.xp
-        own = 0 - self.alpha * xp.expm1(-self.up) - self.beta * xp.expm1(-self.down)
+        up, down = self.nearest_thresholds
+        own = 0 - self.alpha * xp.expm1(-up) - self.beta * xp.expm1(-down)
         return self.only(self.taken, own)
 
     def places(self, inner: Any, above: Any, below: Any) -> Any:
@@ -230,13 +255,18 @@ class Order(Thresholds):
         `apart` gives the difference of v between scores.
         """
         xp = self.xp
-        (H, L), (U, V) = self.around(self.H, self.L), self.around(*sums)
+        (H, L), (U, V) = self.around(self.H, self.L), self._around(sums)
         over, under = self.around(v, v)
         near = xp.take(v, self.nearest)
         inner = apart(v, xp.take(near, self.place))
         above = U + H * apart(over, near[..., 1:])
         below = V + L * apart(under, near[..., :-1])
         return self.places(inner, above, below) / self.total
+
+    def _around(self, sums: Any) -> tuple[Any, Any]:
+        """`around` for functions of indices."""
+        above, below = self.neighbours
+        return sums[0](above), sums[1](below)
 
     def signed(self, one: Any, other: Any) -> Any:
         """The difference of scores in units of tau, within FAR."""
@@ -255,7 +285,7 @@ class Order(Thresholds):
         """The soft sort; places beyond the number of scores hold -inf."""
         xp = self.xp
         near = xp.take(self.x, self.nearest)
-        value = near + self.tau * self.mixed(self.x, self.moments, self.signed)
+        value = near + self.tau * self.mixed(self.x, self.at(*self.moments), self.signed)
         ends = xp.take(self.x, self.last), self.x[..., :1]
         value = xp.clip(value, *ends) / self.scale
         taken = xp.places(self.x.shape[-1], self.x) < self.count
@@ -267,90 +297,128 @@ class Order(Thresholds):
 
         Less the score at the anchor.
         """
-        over, under = self.around(self.x, self.x)
-        return self.means(self.moments, self.signed(over, under))
+        return self.means(self.at(*self.moments), self.x, self.signed)
 
     def by_sort(self, t: Any) -> Any:
         """The product with the Jacobian of the sort."""
-        t = self.given(t)
+        xp, t = self.xp, self.given(t)
         rise = t[..., :-1] - t[..., 1:]
-        sums = self.apart_sums(self.over_scores, t, rise, (self.H, self.L))
-        mixed = self.xp.take(t, self.nearest) + self.mixed(t, sums, _apart)
-        return self._at_places(mixed, self._spread(t, rise, sums, _apart))
+        sums = self.apart_sums(self.over_scores, t, lambda: rise, (self.H, self.L))
+        out = xp.take(t, self.nearest) + self.mixed(t, sums, _apart)
+        return self._at_places(out + self._spread(t, rise, sums, _apart))
 
     def sort_by_tau(self) -> Any:
         """The derivative of the sort by the temperature."""
-        spread = self._spread(self.x, self.gap, self.moments, self.signed)
-        return -self._at_places(0, spread)
+        sums = self.at(*self.moments)
+        return self._at_places(-self._spread(self.x, self.gap, sums, self.signed))
 
-    def _at_places(self, mixed: Any, spread: Any) -> Any:
-        """The derivative at each place, from the covariances at its two thresholds."""
-        xp, none = self.xp, self.none
-        out = mixed + xp.concat([spread, none], -1) - xp.concat([none, spread], -1)
-        taken = xp.places(self.x.shape[-1], self.x) < self.count
-        return xp.where(taken, out, 0)[..., : self.n]
+    def _at_places(self, out: Any) -> Any:
+        """Values at the places that exist, else 0."""
+        taken = self.xp.places(self.x.shape[-1], self.x) < self.count
+        return self.xp.where(taken, out, 0)[..., : self.n]
 
     def _second(self, t: Any, rise: Any, sums: Any) -> tuple[Any, Any]:
         """The sums of (x_l - x_i) (t_l - t_i), from both sides, in units of tau."""
-        xp, (before, after), (more, less) = self.xp, sums, self.moments
+        xp, (more, less) = self.xp, self.moments
         none, gap, decay = self.none, self.gap, self.over_scores.decay
-        smooth = self._is_smooth(t, rise)
+        smooth = self._is_smooth(t)
         fine = rough = None
         if smooth.any():
+            before, after = sums[0](), sums[1]()
             first = gap * before[..., :-1] + rise * more[..., :-1]
             first = first + gap * rise * self.H[..., :-1]
             second = gap * rise * self.L[..., 1:]
             second = second - gap * after[..., 1:] - rise * less[..., 1:]
-            fine = self.over_scores(
-                xp.concat([none, decay * first], axis=-1),
-                xp.concat([decay * second, none], axis=-1),
+            fine = self.at(
+                *self.over_scores(
+                    xp.concat([none, decay * first], axis=-1),
+                    xp.concat([decay * second, none], axis=-1),
+                )
             )
         if not smooth.all():
             t = self.centred(t)
             N = self.differences(self.over_scores, gap, self.over_scores(t, t))
-            rough = N[0] - t * more, N[1] - t * less
+            rough = self.at(N[0] - t * more, N[1] - t * less)
         return self._either(smooth, fine, rough)
 
     def _spread(self, t: Any, rise: Any, sums: Any, apart: Any) -> Any:
-        """The covariances of the scores and t under the slopes, times their sums."""
-        xp, second_moments = self.xp, self._second(t, rise, sums)
-        across = apart(*self.around(t, t))
-        rest = self.means(sums, across)
-        D = self.signed(*self.around(self.x, self.x))
-        (H, L), (U, V) = self.around(self.H, self.L), self.around(*sums)
-        (M, m), (R, r) = self.around(*self.moments), self.around(*second_moments)
-        left, c = self.left, self.centres
-        out = 0
-        for weight, S, T, X, Y, u, v in (
-            (self.high, H, U, M, R, xp.where(left, 0, D), xp.where(left, 0, across)),
-            (self.low, L, V, m, r, xp.where(left, -D, 0), xp.where(left, -across, 0)),
-        ):
+        """How the covariances of the scores and t change across each place.
+
+        They are those under the slopes of a threshold, times the sum of the slopes, at
+        the threshold below a place less those at the one above it.  The difference is
+        formed score by score: all but the scores of the place see both thresholds on
+        one side, and their slopes in the ratio e^-step.
+        """
+        xp, none, x = self.xp, self.none, self.x
+        second = self._around(self._second(t, rise, sums))
+        rest, c, left = self.means(sums, t, apart), self.centres, self.left
+        across, D = apart(*self.around(t, t)), self.signed(*self.around(x, x))
+        firsts = zip(
+            (self.high, self.low),
+            self.around(self.H, self.L),
+            self._around(sums),
+            self.around(*self.moments),
+            second,
+            (xp.where(left, 0, D), xp.where(left, -D, 0)),
+            (xp.where(left, 0, across), xp.where(left, -across, 0)),
+            strict=True,
+        )
+        sides = []
+        for weight, S, T, X, Y, u, v in firsts:
             u, v = u - c, v - rest  # from the means
-            total = Y + u * T + v * X + u * v * S
-            out = out + xp.where(weight > 0, weight * total, 0)
-        return out
+            about = S, T + v * S, X + u * S, Y + u * T + v * X + u * v * S
+            sides.append([xp.where(weight > 0, weight * m, 0) for m in about])
+        S, T, X, Y = (xp.concat([none, v], axis=-1) for v in sides[0])
+        s, r, q, y = (xp.concat([v, none], axis=-1) for v in sides[1])
+        at = xp.take(t, xp.clip(self.anchor, None, self.last))
+        Dt = self.between(apart(at[..., :-1], at[..., 1:]), rest)
+        out = self.new * (y - Y) + self.kept_part * (
+            self.rise * (T + r) + Dt * (X + q) + self.rise * Dt * (S - s)
+        )
+        inner = 0
+        for slope, k in zip((-self.E, self.e), self.beside(self.place), strict=True):
+            away = self.signed(x, xp.take(self.points[0], k)) - xp.take(c, k)
+            inner = inner + slope * away * (apart(t, xp.take(at, k)) - xp.take(rest, k))
+        return out + xp.scatter(self.only(self.taken, inner), self.place, x.shape[-1])
+
+    def between(self, across: Any, rest: Any) -> Any:
+        """The fall of a mean from each threshold to the next, at the places between."""
+        xp = self.xp
+        fall = across + (rest[..., :-1] - rest[..., 1:])
+        return xp.concat([self.none, fall, self.none], axis=-1)
+
+    @once
+    def rise(self) -> Any:
+        """The fall of the centres across each place, 0 for the first and the last."""
+        at = self.points[0]
+        return self.between(self.signed(at[..., :-1], at[..., 1:]), self.centres)
+
+    @once
+    def kept_part(self) -> Any:
+        """The ratio of the slopes at the two thresholds of a place, 1 less `new`."""
+        kept = self.xp.exp(-self.steps)
+        return self.xp.concat([self.none, kept, self.none], axis=-1)
 
     def by_places(self, g: Any) -> Any:
-        """The product with the transpose of that Jacobian."""
-        xp, g = self.xp, self.padded(g)
-        h = xp.where(self.valid, g[..., :-1] - g[..., 1:], 0)
-        U, V = sums = self.over_thresholds(h, h)
-        fresh = self.valid * self.new[..., :-1], self.valid * self.new[..., 1:]
-        above, below = g[..., :-1] * fresh[0], g[..., 1:] * fresh[1]
-        shares = self.over_thresholds(above, below)
-        c = self.centres
-        at = xp.take(self.x, self.anchor)
-        rise = self.signed(at[..., :-1], at[..., 1:]) + (c[..., :-1] - c[..., 1:])
-        Q, q = self.differences(self.over_thresholds, rise, sums)
-        out = self.own * xp.take(g, self.place)
-        above, below = self.beside(self.place)
-        for slope, k, count, moments, share in (
-            (self.E, above, U, Q, shares[0]),
-            (self.e, below, V, q, shares[1]),
+        """The product with the transpose of that Jacobian.
+
+        A place gives its shares and the differences of the slopes at its thresholds,
+        times the distance from the centre, to the scores above and those below it.
+        """
+        xp, n = self.xp, self.x.shape[-1]
+        g = xp.where(xp.places(n, self.x) < self.count, self.padded(g), 0)
+        w, more = g * self.new, g * (self.new + self.kept_part * self.rise)
+        over, c, at = self.over_thresholds, self.centres, self.points[0]
+        sums = over(w[..., :-1], w[..., 1:])
+        before, after = self._differences(over, self.rise[..., 1:-1], sums)
+        rest = over(more[..., :-1] - before, more[..., 1:] + after)
+        own = xp.take(g, self.place)
+        out, sides = self.own * own, self.beside(self.place)
+        for slope, k, count, more, sign in zip(
+            (self.E, self.e), sides, sums, rest, (1, -1), strict=True
         ):
-            away = self.signed(self.x, xp.take(at, k)) - xp.take(c, k)
-            part = away * xp.take(count, k) - xp.take(moments, k)
-            out = out + slope * (part + xp.take(share, k))
+            away = sign * (self.signed(self.x, xp.take(at, k)) - xp.take(c, k))
+            out = out + slope * (xp.take(more, k) + away * (xp.take(count, k) - own))
         return self.back(self.only(self.taken, out))
 
     # The same again as functions of the scores and the temperature, which a library
@@ -417,8 +485,8 @@ class Order(Thresholds):
         all_ = 1 + self.none
         new = xp.concat([all_, 0 - xp.expm1(-steps), all_], axis=-1)
         up, down = (xp.take(delta, k) - z for k in self.beside(self.place))
-        own = self.alpha * xp.expm1(-up - self.up)
-        own = own + self.beta * xp.expm1(down - self.down)
+        own = self.alpha * xp.expm1(-up - self.nearest_thresholds[0])
+        own = own + self.beta * xp.expm1(down - self.nearest_thresholds[1])
         inner = self.signed(self.x, xp.take(near, self.place))
         inner = xp.where(self.taken, -own * (shift + self.tau * inner), 0)
         value = near + xp.scatter(inner, self.place, self.x.shape[-1])

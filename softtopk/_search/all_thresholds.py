@@ -33,10 +33,14 @@ from ..curves import EXP, LAPLACE, Curve
 FAR = 1e5
 """A distance beyond which an exponential is 0, also after a product with it."""
 
-_BLOCK = 32
-"""The length of a block of a long line."""
+_BLOCK = 8
+"""The length of a block of a long line.
 
-_SHORT = 128
+Decays are multiplied only within a block.  If all gaps are equal, so is the rounding of
+each decay, and it is multiplied, too: blocks are short.
+"""
+
+_SHORT = 32
 """Lines of at most this length are not cut into blocks."""
 
 _MANY = 1 << 13
@@ -220,14 +224,13 @@ class Thresholds:
         The number of scores above each threshold.
     high, low : (..., n - 1) arrays
         Slopes at the scores next to the threshold above and below it, or 0.
-    hi, lo : (..., n - 1) arrays
-        Distances to these scores, in units of tau.
-    upper, lower : (..., n - 1) arrays
-        The parts of the sum of the slopes that belong to scores above and below.
-    up, down : (..., n) arrays
-        The distances from each score to the next threshold above and below.
+    anchor : (..., n - 1) integers
+        The score from which a threshold is measured, the one above or the one below.
+    points : list of two (..., n - 1) arrays
+        These scores, and the distances of the thresholds from them in units of tau,
+        negative below.
     E, e : (..., n) arrays
-        The slopes there.
+        The slopes at each score of the next threshold above and below.
     """
 
     def __init__(self, xp: Adapter, curve: Curve, x: Any, tau: Any) -> None:
@@ -298,15 +301,12 @@ class Thresholds:
         self.a = a = xp.cumsum(xp.scatter(None, place, n))[..., :-1]
         j = xp.places(n - 1, x)[None, :] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
         self.valid = j < self.count
-        none, least = xp.zeros_like(x[..., :1]), float(xp.finfo(x.dtype).tiny)
+        least = float(xp.finfo(x.dtype).tiny)
         self.gap = xp.parts(self.apart, x[..., :-1], x[..., 1:])
-        above = xp.concat([none, self.H], axis=-1)
-        below = xp.concat([self.L, none], axis=-1)
-        gaps = xp.concat([none + FAR, self.gap, none + FAR], axis=-1)
 
         def found(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
             d = xp.astype(a - j, x.dtype)
-            H, L, D = (xp.take(v, a) for v in (above, below, gaps))
+            H, L, D = self.around_gap(a)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
             P, Q, upper = self.alpha * L, self.beta * H, d > 0
             half = xp.sqrt(P * Q) * xp.exp(-D / 2)
@@ -317,46 +317,74 @@ class Thresholds:
             X, Y = xp.where(upper, small, large), xp.where(upper, large, small)
             low = self.only(valid, X / (L + least))
             high = self.only(valid, Y / (H + least))
-            # Distances to the neighbours; the near one comes from a logarithm.
+            # The distance to the nearer neighbour comes from a logarithm.
             ratio = xp.where(upper, Q, P) / (large + least)
             if self.beta:  # for d = 0 free of the exponential, which may be 0
                 level = d == 0
                 near = xp.log(xp.where(level, (P + least) / (Q + least), ratio))
-                near = xp.where(level, (D + near) / 2, near)
+                near = xp.where(level, (D - near) / 2, near)
             else:
+                level = False
                 near = xp.log(ratio)
             near = xp.minimum(xp.clip(near, 0, None), D)
-            far = D - near
-            hi, lo = xp.where(upper, near, far), xp.where(upper, far, near)
             left = d >= 0
             anchor = xp.where(left, a - 1, a)
             at = xp.take(x, xp.clip(anchor, 0, n - 1))
             at = self.only(valid, at, -math.inf)
-            offset = self.only(valid, xp.where(left, -hi, lo))
-            parts = Y / (W + least), X / (W + least)
-            return low, high, hi, lo, *parts, left, anchor, at, offset
+            away = xp.where(upper | level, -near, xp.where(left, near - D, near))
+            return low, high, anchor, at, self.only(valid, away)
 
         found_ = xp.parts(found, a, j, self.valid)
-        self.low, self.high, self.hi, self.lo, *rest = found_
-        self.upper, self.lower, self.left, self.anchor, *points = rest
-        self.points = points
-        self.over_thresholds = Both(xp, points, self.tau)
+        self.low, self.high, self.anchor, *self.points = found_
+        self.over_thresholds = Both(xp, self.points, self.tau)
+
+    def around_gap(self, a: Any) -> tuple[Any, Any, Any]:
+        """H above and L below the gap under the a largest scores, and its width."""
+        xp, n = self.xp, self.x.shape[-1]
+        some, whole = a > 0, a < n
+        above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
+        H = xp.where(some, xp.take(self.H, above), 0)
+        L = xp.where(whole, xp.take(self.L, below), 0)
+        D = xp.take(self.gap, xp.clip(above, None, n - 2))
+        return H, L, xp.where(some & whole, D, FAR)
 
     def _near(self, place: Any) -> None:
-        xp = self.xp
-        over, under = (xp.take(self.x, k) for k in self.neighbours)
+        xp, n = self.xp, self.x.shape[-1]
 
         def found(x: Any, place: Any, taken: Any) -> tuple[Any, ...]:
-            to_above, to_below = self.beside(place)
-            up = xp.take(self.lo, to_above) + self.apart(xp.take(under, to_above), x)
-            down = xp.take(self.hi, to_below) + self.apart(x, xp.take(over, to_below))
-            up = xp.where((place > 0) & taken, up, FAR)
-            down = xp.where((place < self.last) & taken, down, FAR)
-            slopes = self.alpha * xp.exp(-up), self.beta * xp.exp(-down)
-            return up, down, *slopes
+            above, below = self.beside(place)
+            under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
+            over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
+            E = xp.take(self.low, above) * xp.exp(-self.apart(under, x))
+            e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
+            E = xp.where((place > 0) & taken, E, 0)
+            return E, xp.where((place < self.last) & taken, e, 0)
 
-        found_ = xp.parts(found, self.x, place, self.taken)
-        self.up, self.down, self.E, self.e = found_
+        self.E, self.e = xp.parts(found, self.x, place, self.taken)
+
+    @once
+    def nearest_thresholds(self) -> tuple[Any, Any]:
+        """Distances from each score to the next threshold above and below."""
+        xp, left, away = self.xp, self.left, self.points[1]
+        _, _, D = self.around_gap(self.a)
+        lo = xp.where(left, xp.clip(D + away, 0, None), away)
+        hi = xp.where(left, -away, xp.clip(D - away, 0, None))
+        over, under = self.around(self.x, self.x)
+        above, below = self.beside(self.place)
+        up = xp.take(lo, above) + self.apart(xp.take(under, above), self.x)
+        down = xp.take(hi, below) + self.apart(self.x, xp.take(over, below))
+        up = xp.where((self.place > 0) & self.taken, up, FAR)
+        return up, xp.where((self.place < self.last) & self.taken, down, FAR)
+
+    @once
+    def left(self) -> Any:
+        """Whether a threshold is measured from the score above it."""
+        return self.anchor < self.a
+
+    def around(self, before: Any, after: Any) -> tuple[Any, Any]:
+        """Values at the scores above and below each threshold."""
+        above, below = self.neighbours
+        return self.xp.take(before, above), self.xp.take(after, below)
 
     def beside(self, place: Any) -> tuple[Any, Any]:
         """Indices of the thresholds above and below a score, if there are any."""
