@@ -207,7 +207,8 @@ class Order(Thresholds):
                 out = out + slope * (away * xp.take(count, k) + sums(k))
             return out * factor
 
-        out = xp.parts(total, t, self.place, self.E, self.e, factor)
+        column = self.none + factor
+        out = xp.parts(total, t, self.place, self.E, self.e, column)
         return self.back(self.only(self.taken, out))
 
     @once
