@@ -8,13 +8,17 @@ are not the same mathematics:
 softtopk            the mean place under nested threshold selections
 isotonic            the projection onto the permutahedron, by SciPy
 torchsort           the same projection, with a derivative
-LapSum              the sum of f((x_i - x_l) / alpha) over all l
+LapSum              the sum of f((x_i - x_l) / alpha) over all other l
 diffsort            the mean place of a differentiable sorting network
 
 An operator is left out where its package is missing, and for rows longer than it can
 take: LapSum's gradient compares all pairs of scores, and diffsort forms matrices.
 
-    python benchmarks/bench_sorting.py [--sizes 100 1000 ...] [--json FILE]
+With `--accuracy`, each operator is compared with its own definition instead, which is
+evaluated in extended precision and O(n^2) or more: the worst error of a rank in units of
+n eps, on rows with ties, clusters, an offset and heavy tails.
+
+    python benchmarks/bench_sorting.py [--sizes 100 1000 ...] [--json FILE] [--accuracy]
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ import softtopk as stk
 TAU = 0.1
 SIZES = (10, 100, 1000, 4000, 100_000, 1_000_000)
 Call = Callable[[], Any]
+Wide = np.longdouble
 
 
 def ours(X: Any, G: Any) -> Iterator[tuple[str, Call, Call | None, int]]:
@@ -135,10 +140,10 @@ def peers(X: Any, G: Any) -> Iterator[tuple[str, Call, Call | None, int]]:
         n = X.shape[1]
         if n <= 100:
             net = DiffSortNet("odd_even", n, steepness=1 / TAU, distribution="logistic")
-            places = torch.arange(1.0, n + 1).flip(0)
+            places = torch.arange(1.0, n + 1, dtype=torch.float64).flip(0)
 
             def rank(x: Any, temperature: float) -> Any:
-                return (net(x.float())[1] @ places.to(torch.float32)).double()
+                return net(x)[1] @ places
 
             yield *torch_calls("diffsort", X, G, rank), 100
     except ImportError:
@@ -185,22 +190,127 @@ def measured(shape: tuple[int, int]) -> dict[str, Any]:
     return out
 
 
+def nested(x: Any, curve: str) -> Any:
+    """The mean place under nested selections, with every threshold by bisection."""
+
+    def share(t: Any) -> Any:
+        if curve == "exp":
+            return np.exp(np.minimum(t, 0))
+        half = np.exp(-abs(t)) / 2
+        return np.where(t > 0, 1 - half, half)
+
+    x, ranks = x - x[0], np.full(x.shape, len(x), Wide)
+    for j in range(1, len(x)):
+        low, high = x.min() - Wide(TAU) * 50, x.max() + Wide(TAU) * 50
+        for _ in range(80):
+            at = (low + high) / 2
+            more = share((x - at) / Wide(TAU)).sum() > j
+            low, high = (at, high) if more else (low, at)
+        ranks -= share((x - low) / Wide(TAU))
+    return ranks
+
+
+def projected(x: Any) -> Any:
+    """The projection of x / tau onto the permutahedron, by pooling neighbours."""
+    order = np.argsort(-x)
+    s = x[order] / Wide(TAU)
+    blocks: list[tuple[Any, int]] = []
+    for value in s - np.arange(len(x), 0, -1):
+        blocks.append((value, 1))
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] <= value:
+            (a, m), (b, k) = blocks[-2:]
+            blocks[-2:] = [(a + b, m + k)]
+            value = (a + b) / (m + k)
+    out = np.empty_like(s)
+    out[order] = s - np.concatenate([np.full(m, a / m) for a, m in blocks])
+    return out
+
+
+def summed(x: Any) -> Any:
+    """The sum of the Laplace law's distribution function over all other scores."""
+    t = (x[:, None] - x) / Wide(TAU)
+    half = np.exp(-abs(t)) / 2
+    return np.where(t > 0, 1 - half, half).sum(axis=-1) - Wide(0.5)
+
+
+def network(x: Any) -> Any:
+    """The mean place in an odd-even network of soft comparisons."""
+    P, n = np.eye(len(x), dtype=Wide), len(x)
+    for layer in range(n):
+        i = np.arange(layer % 2, n - 1, 2)
+        a, b = x[i], x[i + 1]
+        w = 1 / (1 + np.exp(-(b - a) / Wide(TAU)))
+        x, P = x.copy(), P.copy()
+        x[i], x[i + 1] = w * a + (1 - w) * b, (1 - w) * a + w * b
+        w, A, B = w[:, None], P[i], P[i + 1]
+        P[i], P[i + 1] = w * A + (1 - w) * B, (1 - w) * A + w * B
+    return np.arange(n, 0, -1) @ P
+
+
+DEFINED = {
+    "softtopk, laplace": lambda x: nested(x, "laplace"),
+    "softtopk, exp": lambda x: nested(x, "exp"),
+    "softtopk, PyTorch": lambda x: nested(x, "laplace"),
+    "softtopk, JAX compiled": lambda x: nested(x, "laplace"),
+    "isotonic (SciPy)": projected,
+    "torchsort": lambda x: len(x) + 1 - projected(x),
+    "LapSum": summed,
+    "diffsort": network,
+}
+
+
+def errors(n: int) -> dict[str, list[float]]:
+    """The worst error of each operator on each row, in n eps, by its own definition."""
+    rng = np.random.default_rng(0)
+    rows = [
+        rng.normal(size=n),
+        rng.normal(size=n).round(1),
+        rng.standard_cauchy(n),
+        (rng.random(n) < 0.5) + 1e-9 * rng.normal(size=n),
+        1000 + rng.normal(size=n),
+    ]
+    worst: dict[str, list[float]] = {}
+    for row in rows:
+        X, defined = row[None], {}
+        for name, value, *_ in (*ours(X, X), *peers(X, X)):
+            law = DEFINED[name]
+            if law not in defined:
+                defined[law] = law(row.astype(Wide))
+            off = abs(np.asarray(value(), Wide)[0] - defined[law]).max()
+            off = float(off) / (n * float(np.finfo(float).eps))
+            worst.setdefault(name, []).append(float(f"{off:.2g}"))
+    return worst
+
+
 def main() -> None:
     """Print the table and keep it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--accuracy", action="store_true")
     args = parser.parse_args()
-    found = {}
-    for rows, n in [*((1, n) for n in args.sizes), (64, 128)]:
+    found: dict[str, Any] = {}
+    if args.json and args.json.exists():
+        found = json.loads(args.json.read_text(encoding="utf8"))
+    if args.accuracy:
+        for n in (10, 100):
+            found.setdefault("errors", {})[str(n)] = table = errors(n)
+            print(n, table, flush=True)
+    else:
+        times(args.sizes, found)
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
+
+
+def times(sizes: Any, found: dict[str, Any]) -> None:
+    """Print the table, and add it to what was found."""
+    for rows, n in [*((1, n) for n in sizes), (64, 128)]:
         found[f"{rows} x {n}"] = table = measured((rows, n))
         print(f"{rows} x {n}")
         for name, v in table.items():
             line = f"{v['argsorts']:>10.2f} argsorts {v['ms']:>10.3f} ms"
             held = f"{v['MB']:>8.1f} MB" if "MB" in v else ""
             print(f"  {name:<38}{line} {held}", flush=True)
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf8")
 
 
 if __name__ == "__main__":
