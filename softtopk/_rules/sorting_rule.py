@@ -126,7 +126,9 @@ class Order(Thresholds):
         if fine is None or rough is None:
             return rough if fine is None else fine
         where, pairs = self.xp.where, zip(fine, rough, strict=True)
-        return tuple([lambda *i, a=a, b=b: where(smooth, a(*i), b(*i)) for a, b in pairs])
+        return tuple(
+            [lambda *i, a=a, b=b: where(smooth, a(*i), b(*i)) for a, b in pairs]
+        )
 
     def centred(self, t: Any) -> Any:
         """Values less that of the middle of the row; 0 where there is none."""
@@ -183,7 +185,6 @@ class Order(Thresholds):
     def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
         xp = self.xp
-
 
         def rise() -> Any:
             return apart(t[..., :-1], t[..., 1:])
@@ -286,7 +287,9 @@ class Order(Thresholds):
         """The soft sort; places beyond the number of scores hold -inf."""
         xp = self.xp
         near = xp.take(self.x, self.nearest)
-        value = near + self.tau * self.mixed(self.x, self.at(*self.moments), self.signed)
+        value = near + self.tau * self.mixed(
+            self.x, self.at(*self.moments), self.signed
+        )
         ends = xp.take(self.x, self.last), self.x[..., :1]
         value = xp.clip(value, *ends) / self.scale
         taken = xp.places(self.x.shape[-1], self.x) < self.count
