@@ -15,8 +15,8 @@ An operator is left out where its package is missing, and for rows longer than i
 take: LapSum's gradient compares all pairs of scores, and diffsort forms matrices.
 
 With `--accuracy`, each operator is compared with its own definition instead, which is
-evaluated in extended precision and O(n^2) or more: the worst error of a rank in units of
-n eps, on rows with ties, clusters, an offset and heavy tails.
+evaluated in extended precision and O(n^2) or more: the worst error of a rank in units
+of n eps, on a normal row and on rows with ties, heavy tails, clusters and an offset.
 
     python benchmarks/bench_sorting.py [--sizes 100 1000 ...] [--json FILE] [--accuracy]
 """

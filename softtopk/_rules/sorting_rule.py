@@ -125,10 +125,11 @@ class Order(Thresholds):
     def _either(self, smooth: Any, fine: Any, rough: Any) -> Any:
         if fine is None or rough is None:
             return rough if fine is None else fine
-        where, pairs = self.xp.where, zip(fine, rough, strict=True)
-        return tuple(
-            [lambda *i, a=a, b=b: where(smooth, a(*i), b(*i)) for a, b in pairs]
-        )
+
+        def either(one: Any, other: Any) -> Any:
+            return lambda *i: self.xp.where(smooth, one(*i), other(*i))
+
+        return tuple([either(a, b) for a, b in zip(fine, rough, strict=True)])
 
     def centred(self, t: Any) -> Any:
         """Values less that of the middle of the row; 0 where there is none."""
