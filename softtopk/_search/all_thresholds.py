@@ -40,8 +40,11 @@ Decays are multiplied only within a block.  If all gaps are equal, so is the rou
 each decay, and it is multiplied, too: blocks are short.
 """
 
+_WHOLE = 128
+"""Rows of at most this length are not cut into blocks: that would take them longer."""
+
 _SHORT = 32
-"""Lines of at most this length are not cut into blocks."""
+"""Lines of at most this many ends of blocks are not cut again."""
 
 _MANY = 1 << 13
 """From so many points on, NumPy follows a block point by point."""
@@ -119,11 +122,11 @@ def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
 
 
 def _both_ways(
-    xp: Adapter, points: list[Any], tau: Any, decay: Any
+    xp: Adapter, points: list[Any], tau: Any, decay: Any, short: int = _WHOLE
 ) -> tuple[Sums, Sums]:
     """Those for both directions, from the decays between neighbours."""
     n = points[0].shape[-1]
-    if n <= _SHORT:
+    if n <= short:
         steps, s = [decay], 1
         while 2 * s < n:
             steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
@@ -151,7 +154,7 @@ def _both_ways(
             carry = xp.running_product(into, False)[..., 1:, :]
         at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
         far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
-        ends = _both_ways(xp, at, tau, far)[back]
+        ends = _both_ways(xp, at, tau, far, _SHORT)[back]
         both.append(Sums(n, steps, carry, ends, back))
     return both[0], both[1]
 
