@@ -89,3 +89,27 @@ def test_runs_of_another_plan_are_refused(language, monkeypatch, tmp_path):
     target.write_text(json.dumps({"about": {}, "runs": []}))
     with pytest.raises(SystemExit, match="another plan"):
         language.load()
+
+
+def test_a_difference_counts_as_the_plan_says(language):
+    pairs = language.COMPARISONS["gates without the load loss"]
+    added = [0.1, 0.03, 0.001, -0.1, 0.0, 0.005]  # to the first gate's bits
+    runs = [
+        {
+            "gate": gate,
+            "load_loss": False,
+            "seed": seed,
+            "bits": 2 + seed + more + 0.01 * (seed - 1) * (gate == "straight-through"),
+        }
+        for gate, more in zip(language.GATES, [0.0, *added], strict=True)
+        for seed in range(3)
+    ]
+    found, spread, said = language.compare(runs, pairs)
+    assert spread == pytest.approx(0.01 / 6**0.5)  # of one gate in six
+    assert np.mean(found, 1) == pytest.approx(added)
+    less = "smaller than the spread"
+    assert said == ["worse", "worse", less, "better", less, less]
+    added = language.verdict([0.004, 0.005, 0.006], 0.001)
+    assert added == "worse, but small"
+    assert language.verdict([-0.001, 0.05, 0.06], 0.001) == less
+    assert language.compare(runs[:-1], pairs)[1:] == (None, ["open"] * 6)
