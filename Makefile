@@ -57,7 +57,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 .DEFAULT_GOAL := help
 .PHONY: help env environments newest book live pdf site test quick times frameworks
 .PHONY: proofs lint browser bench lab
-.PHONY: bench-frameworks accelerator bench-scale peers refresh dist serve clean
+.PHONY: bench-frameworks accelerator bench-scale language peers refresh dist serve clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -156,6 +156,9 @@ accelerator: $(if $(DRY),$(FRAMEWORKS)/.installed) ## correctness and times on t
 
 bench-scale: $(FRAMEWORKS)/.installed ## workers and files of up to a thousand million scores, into benchmarks/scale.json
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/bench_scale.py
+
+language: $(FRAMEWORKS)/.installed ## the runs of the language models that are still missing, into benchmarks/language.json
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/language.py
 
 bench: $(STAMP) ## ratios to NumPy's sort and a plain softmax
 	$(BIN)/python benchmarks/bench.py

@@ -113,3 +113,17 @@ def test_a_difference_counts_as_the_plan_says(language):
     assert added == "worse, but small"
     assert language.verdict([-0.001, 0.05, 0.06], 0.001) == less
     assert language.compare(runs[:-1], pairs)[1:] == (None, ["open"] * 6)
+
+
+@pytest.mark.parametrize("gate", ["balanced", "balanced_topk", "expert choice"])
+def test_the_bias_makes_the_loads_in_use_fair(language, gate):
+    torch.manual_seed(0)
+    s = torch.randn(512, language.EXPERTS) + torch.linspace(-2, 2, language.EXPERTS)
+    layer = language.MixtureOfExperts(gate)
+    layer.factor = 0.1
+    uneven = layer.chosen(s).mean(0) * 4
+    assert uneven.max() > 2 and uneven.min() < 0.2
+    for _ in range(150):
+        layer.load = layer.chosen(s).mean(0) * 4
+        layer.balance(s)
+    assert (layer.chosen(s).mean(0) * 4 - 1).abs().max() < 0.2
