@@ -30,7 +30,9 @@ ONLY_IF = {
     "in_memory": ("folded", "folded_carry", "unfolded"),
     "how": ("simplex",),
 }
-"""Members that are called only where another one is true, or is not the default.
+"""Members that an adapter has exactly if it has its own version of the one before.
+
+That is, if it sets `own_rows` or `in_memory` to True, or defines `how`.
 
 `number` and `simplex` are called only if `how` says `numbers`, and `simplex` not for
 `raw` scores.
@@ -261,7 +263,10 @@ class Adapter(Protocol):
         """The decays within blocks with the points along the first axis, as a copy."""
 
     def folded_carry(self, decays: Any, entry: Any, back: bool) -> Any:
-        """The decays from the block before, given those to the first points."""
+        """The decay from the last point of the block before to each point of a block.
+
+        `entry` is that to its first point, `decays` are those between its points.
+        """
 
     def unfolded(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
         """Sums of folded blocks, with what the blocks before add, as blocks."""
@@ -353,7 +358,10 @@ class Adapter(Protocol):
         """Whether devices hold parts of x, and `highest` and `put` do not take it."""
 
     def quotient(self, k: int, x: Any, own: Any, tau: Any) -> Any:
-        """`log`, `some` and the slopes of `polynomials`; None: `program` finds them."""
+        """The fields `log` and `some` of `polynomials.Quotient`, and its slopes.
+
+        None if the library has no quicker way than `polynomials.quotient`.
+        """
 
     def weights(self, k: int, away: Any, tau: Any) -> Any:
         """`polynomials.weights`; it may overwrite `away`."""
@@ -395,4 +403,7 @@ class Adapter(Protocol):
         """The value, calculated after the total: keeps a compiler from fusing both."""
 
     def either(self, x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) if no entry is -inf, else masked(x), which is slower."""
+        """plain(x, top, least) where that saves time, and otherwise masked(x).
+
+        `plain` is called only if no entry is -inf and no sum over a row overflows.
+        """

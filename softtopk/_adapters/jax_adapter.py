@@ -118,10 +118,11 @@ class _Jax(Base):
 
     @staticmethod
     def either(x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) or masked(x); XLA runs only the one that is needed.
+        """plain(x, top, least) for a large array without -inf, and otherwise masked(x).
 
         XLA materialises the masked row before it sums it.  Checking first whether a
-        mask is needed halves the time of a long row's first sums.
+        mask is needed halves the time of a long row's first sums.  `plain` has no guard
+        against overflow, so it is not called for scores near the end of the range.
         """
         like = jax.eval_shape(masked, x)
 

@@ -143,9 +143,9 @@ class Call(NumPy):
         self.solved: Point | SpentPoint  # of a call that may have costs
         self.nested: Array  # the shares of each row at ascending budgets
         self.order: Order | None = None  # of rows whose thresholds are all known
-        self.balanced: list[tuple[Any, ...]]  # at what `slopes` of a matrix are
+        self.balanced: list[tuple[Any, ...]]  # a matrix's arguments of `balance_slopes`
         self.tau: float | Array  # of all rows, or (R,) of them
-        self.count: float | None = None  # of rows whose numbers are added, over it
+        self.count: float | None = None  # what a sum over the rows is divided by
         self._cost_shape: tuple[int, ...]
         self._rows: CallRows
         self._by: dict[str, tuple[Any, Callable[[], Array]]]

@@ -34,10 +34,10 @@ from .numpy_rows import (
 )
 
 LEAST = 2.0**13
-"""In the least normal number of a type: no share at an infinite distance is larger.
+"""A score infinitely far from the threshold has a share of at most this times `tiny`.
 
-The searches on NumPy bound the exponents of shares, by `_REACH` in
-`_search/numpy_sums.py`.
+`tiny` is the least normal number of the type.  The share need not be 0, because the
+searches on NumPy clip exponents (`_REACH` in `_search/numpy_sums.py`).
 """
 
 
@@ -144,11 +144,17 @@ class Rows(NamedTuple):
         return xp.spoil(values, self.fits[full], True)
 
     def spoilt(self) -> Rows:
-        """The rows, whose results `spoil` has made NaN where they are."""
+        """The rows without `fits`, for results that `spoil` has treated already.
+
+        `reduce` and `expand` then leave these results as they are.
+        """
         return self._replace(fits=None)
 
     def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
-        """Rows that are out of range unless they fit; a temperature is 1 if not `warm`.
+        """The rows, with those that do not fit marked and made harmless.
+
+        Such a row gets the scores 0 and the budget 1, which every operator takes, and
+        a temperature that is not `warm` becomes 1.
 
         Where one look is cheap, as on the CPU, rows that all fit are not marked: with
         a derivative, the marks would take as long as a small operator does.
@@ -208,17 +214,19 @@ def as_adapter_rows(
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
-    The budget and the temperature stay Python numbers, and scores of 16 bits keep their
-    type, where `way` says so: without it, for a call with a curve, the adapter says so
-    itself, by `how`.  The function that splits the budget in two is `parts`, by default
-    `split`.
+    `way` says whether the budget and the temperature stay Python numbers, and whether
+    scores of 16 bits keep their type.  By default it is what the adapter's `how`
+    answers, or neither if the call has no curve.  `parts` is the function that splits
+    the budget in two, by default `split`.
 
     If `asked.empty` is "zeros" or "all", `Rows.empty` marks the rows without a finite
     entry.  This needs no check of values, and the derivatives of these rows are 0.  By
-    "all" a budget above the number of finite entries is that number, unless `parts` is
-    given.  Unless only the order of the scores counts, the values of integers that
-    floats may not hold are looked at, if `asked.check` allows it, and are an error if
-    the conversion changes the gaps between them.
+    "all" a budget above the number of finite entries is lowered to that number; a call
+    with costs, which passes `parts`, lowers it to the sum of the costs itself.
+
+    Integers that floats may not hold are looked at if `asked.check` allows it.  They
+    are an error if the conversion changes the gaps between them, unless only the order
+    of the scores counts.
     """
     k, name, axis, where = asked.k, asked.name, asked.axis, asked.where
     zeros = check_empty(asked.empty)
@@ -533,7 +541,7 @@ def checked(
 
 
 def rows_of(xp: Adapter, asked: Asked) -> Any:
-    """The same for what a call without a curve asks for."""
+    """The rows of a call without a curve, checked like those of `checked`."""
     if xp.own_rows:
         return xp.rows(asked)
     none = isinstance(asked.k, type(NO_BUDGET))

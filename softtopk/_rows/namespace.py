@@ -98,10 +98,9 @@ def after(value: Any, total: Any) -> Any:
 
 
 def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any:
-    """plain(x, top, least) if no entry is -inf, and masked(x) otherwise.
+    """plain(x, top, least) or masked(x), by the `either` of the library's adapter.
 
-    Only for a library in which a sum of masked rows is so slow that a pass over the
-    entries, which looks for -inf first, saves time. The others always call masked(x).
+    NumPy always calls masked(x): a pass that looks for -inf first would save no time.
     """
     library = namespace(x)
     return masked(x) if library is np else library.either(x, plain, masked)

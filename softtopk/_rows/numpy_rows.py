@@ -139,7 +139,7 @@ class NumPyRows(NamedTuple):
                 f"{name} must broadcast against {of} without its axis, "
                 f"shape {self.batch}, got shape {values.shape}"
             ) from None
-        if name == "k":  # an alpha may ask for every row at every alpha
+        if name == "k":  # entmax's alpha may broadcast to every row at every alpha
             check_kept(values.shape, self.input_shape, self.axes, batch, name, of)
         column = np.broadcast_to(values, batch).reshape(-1)
         if batch == self.batch:

@@ -122,7 +122,7 @@ class PlaceSearch:
         return max(256, self.sample.shape[1])
 
     def every(self) -> Array:
-        """Of how many scores in each interval one is to be returned."""
+        """The number m such that one in m scores of each interval is to be returned."""
         share = self.share[self.left][:, None]
         return np.maximum(1.0, self.held / share / self.most())
 

@@ -37,10 +37,10 @@ class Survey(NamedTuple):
         Scores above -inf.
     top, least : (r,) arrays
     bad : (r,) array
-        A score that is NaN or +inf, or 0.
+        The first score that is NaN or +inf; 0 if there is none.
     sample : (r, s) array
     every : float
-        A score of so many is in the sample.
+        One in `every` scores is in the sample.
     size : int
         The length of the rows.
     """
@@ -72,7 +72,7 @@ class Measured(NamedTuple):
     values, times : (r, windows, l) arrays
         The scores in each window, and how often each occurs; -inf and 0 fill up.
     every : (r, windows) array
-        One of so many is returned: 1 if all are.
+        One in `every` scores of a window is returned: 1 if all are.
     """
 
     sums: Array
@@ -132,7 +132,7 @@ def survey(x: Array, *, every: float | None, size: int, seed: int) -> Survey:
 
 
 def _irregular(x: Array) -> tuple[Array, Array, Array]:
-    """Scores above -inf, the least of these, and a bad one, of each row."""
+    """Of each row: how many scores are above -inf, their least, and the first bad."""
     r = len(x)
     n, least, bad = np.zeros(r, np.int64), np.full(r, math.inf), np.zeros(r)
     for rows, columns in places(x):
@@ -205,9 +205,11 @@ def measure(
     low, high : (r, windows) arrays
         The windows.
     every : (r, windows) array
-        Of so many scores in a window one is returned.
+        One in `every` scores of a window is returned.
     most : int
-        More scores of a row are thinned out.
+        The most scores returned for a window of a row.  If there are more, equal ones
+        are merged if that halves them; otherwise half of them are dropped at random,
+        until they fit.
     precise : bool
         Whether to calculate in double precision whatever the type of the scores is.
     seed : int
@@ -255,7 +257,7 @@ def schemed(
     anchor = middle.a[:, 0].astype(dtype).astype(np.float64)
     t = (nodes.a - anchor[:, None]) / tau + nodes.t
     kind = scheme_of(curve)
-    # Flat entmax has its offsets from the share of the anchor, which is above 0.
+    # `_FlatEntmaxSums.place` takes log(1 - b offset), so b offset stays well below 1.
     reach = _REACH[dtype]
     if isinstance(curve, Entmax) and kind is _FlatEntmaxSums:
         reach = 0.25 / curve.b
@@ -376,7 +378,7 @@ class Listed:
         self.held[i, j] = values, times
 
     def result(self) -> tuple[Array, Array, Array]:
-        """Values and times, filled up to the longest, and of how many one is here."""
+        """Values and times, filled up to the longest; one in `every` scores is here."""
         longest = max((len(values) for values, _ in self.held.values()), default=0)
         shape = (*self.every.shape, longest)
         values, times = np.full(shape, -math.inf), np.zeros(shape)

@@ -17,10 +17,11 @@ many.  The first pass, `survey`, draws a random sample of each row instead.
    as they are.  The others remain on one piece of the curve, where the interpolation is
    exact or has an error below rounding: the equation for the threshold is solved.
 
-With :math:`q=\sqrt{32n}` scores in each sample, a bracket of ranks has about
-:math:`2n/\sqrt q` scores after the first pass, and the nodes of the third fewer than q
-between them, unless a sum is off by six of its deviations.  So four passes are enough,
-and three if the bracket is short.  Proved in *training/scale*.
+If only ranks count, let a sample have :math:`q=\sqrt{32n}` scores.  After the second
+pass about :math:`2n/\sqrt q` scores lie between the two nodes around the threshold, and
+after the third fewer than q, unless a sample's sum is off by six of its standard
+deviations.  So four passes are enough, and three if the bracket is short.  Proved in
+*training/scale*.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ NODES = 5
 SPREAD = np.array([6.0, 2.0, 0.0, -2.0, -6.0])
 """Budgets of the nodes after a sample, in standard deviations of its sum."""
 
-_LEAST = 4096  # a sample has at least so many scores: shorter rows are known as a whole
-_MOST = 1 << 22  # all rows together have no more, unless the square roots ask for it
+# A row's sample has sqrt(32 n) scores, or, if that is more, _LEAST (with many rows only
+# _MOST divided by their number).  A row no longer than that is its own sample.
+_LEAST = 4096
+_MOST = 1 << 22
 _SMALL, _TINY = 2.0**-12, 2.0**-24
 _AROUND = 8.0  # temperatures around a wide bracket in which scores are sampled
-_NEAR = 2.0**-4  # temperatures: a deviation this small is that of a smooth sum
+_NEAR = 2.0**-4  # temperatures: if the sample's threshold is this sure, try one node
 _SEEN = 8  # scores of a sample: with fewer selected, the next might be anywhere
 _EDGE = 2.0**-40  # a share this near 0 or 1 may have been rounded away from it
 _WIDE = 2.0  # temperatures: in a wider bracket only ranks count
@@ -55,7 +58,7 @@ _PATIENCE = 8  # passes after which the bracket is divided evenly
 
 
 def stride(n: int, rows: int) -> float:
-    """Of how many scores of a row one is in its first sample."""
+    """The number m such that one in m scores of a row is in its first sample."""
     most = _MOST / max(rows, 1)
     if n <= max(_LEAST, 32) and n * rows <= _MOST:
         return 1.0
@@ -114,12 +117,13 @@ class ChunkSearch:
     # What the next pass is to measure ---------------------------------------------
 
     def windows(self) -> tuple[Array, Array, Array]:
-        """Low and high ends, and of how many scores in them one is to be returned.
+        """Low and high ends, and m, where one in m scores between them is returned.
 
-        If the nodes are close, the windows hold the scores that may change from one
-        piece of the curve to another.  If they are far from each other, there is a
-        window for each interval between two nodes, and some temperatures around it.
-        If there are few scores around all nodes, one window holds them.
+        If the nodes are close (mode 0), the windows hold the scores that may change
+        from one piece of the curve to another.  If they are close and there are few
+        scores around all of them (mode 1), one window holds these.  If they are far
+        from each other (mode 2), there is a window for each interval between two nodes,
+        and some temperatures around it.
         """
         with np.errstate(all="ignore"):
             curve, tau, nodes = self.curve, self.tau, self.nodes
@@ -236,8 +240,9 @@ class ChunkSearch:
         whole = inside & (got.every[:, 0] == 1)
         by, certain = self._resolved(ends, width, got)
         close = low.moved(by, tau)
-        # Between two distant nodes it is solved for the scores in the windows alone:
-        # the others have shares that are 0 or 1, or nearly so.
+        # In modes 1 and 2 the windows hold all scores whose shares are not 0 or 1 (or,
+        # in a wide bracket of a curve without ends, not nearly so).  Then the equation
+        # is solved for these scores alone.
         on = got.times > 0
         u = np.where(on, root.distances(got.values, tau, *low), -math.inf)
         budget = Budget(*(v[left] for v in self.budget))
@@ -372,7 +377,8 @@ class ChunkSearch:
         width, inside, whole = width[keep], inside[keep], whole[keep]
         close, values = close.at(keep), got.values[keep]
         times = got.times[keep]
-        # The coordinate: the sum over a sample, of the row or of what the windows have.
+        # F is interpolated as a function of y, the sum of the shares of a sample z: the
+        # row's first sample or, in a wide bracket, what the windows returned.
         sample = self.sample[rows]
         size = max(sample.shape[1], values.shape[1])
         again = inside & (width > _WIDE) & ((times > 0).sum(axis=-1) >= _FEW)
@@ -407,9 +413,10 @@ class ChunkSearch:
         guess = half.where(lost, guess)
         guess = self._within(close.where(whole, guess), rows)
         guess = guess.moved(0.0, tau)
-        # Around a guess that is good to a small part of the bracket, or by ranks.
+        # The next nodes lie close around the guess if it is good (`fine`), otherwise at
+        # budgets of the sample (`_spread`).
         fine = whole | (inside & (width <= _WIDE))
-        # Of windows that hold too many scores, parts that hold few enough.
+        # If the windows held too many scores, the next nodes lie closer together.
         outer = np.minimum(width / 64, 2.0**-6)
         held = times.sum(axis=-1) * got.every[keep, 0]
         room = width * self.most() / (16 * np.maximum(held, 1))
@@ -427,7 +434,8 @@ class ChunkSearch:
             other = (self.count % 2 == 0) | (self.count > 4 * _PATIENCE)
             self.nodes = Points(*even) if other else self.nodes
 
-        # Of most curves the sums at one node say enough if it is near the threshold.
+        # For some curves the sums at one node near the threshold say enough.  This is
+        # tried once, when every row has a good guess.
         sharp = self.curve is SIGMOID and not self.short and (width > _WIDE).any()
         if fine.all() and _one_node(self.curve) and not self.tried and not sharp:
             self.single, self.outer, self.spare = True, outer, self.nodes
@@ -446,7 +454,11 @@ class ChunkSearch:
             self.nodes = Points(at.a[:, None], at.t[:, None])
 
     def _closer(self, got: Measured) -> None:
-        """The node of the last pass: Newton's step, as a change of the sample's sum."""
+        """Place the next node, which is meant to be the last, by Newton's step.
+
+        The step excess / W, times the slope of the sample's sum, is a change of that
+        sum; the node is the threshold of the sample with the sum so changed.
+        """
         at = self.nodes.at((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
         excess, (y, slope, error) = (P - C) - self.budget.without(m), self.guess
@@ -569,7 +581,7 @@ class ChunkSearch:
         )
 
     def _one(self, x: Array, p: Array, y: Array) -> Array:
-        """What another score that the sample might have had adds to its sum at most."""
+        """The most by which one score more in the sample could change its sum."""
         most = p.max(axis=-1, initial=0)
         rest = np.where(x > -math.inf, 1 - p, 0).max(axis=-1, initial=0)
         return np.where(2 * y < (x > -math.inf).sum(axis=-1), most, rest)

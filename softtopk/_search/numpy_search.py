@@ -224,8 +224,9 @@ class _Block:
         share 0 at the threshold, and one that lies above the J-th by as much has the
         share 1.  Their moments are added as constants.
 
-        For a curve that reaches 1 only, with the K-th score as anchor, t >= 0.  Then an
-        entry up to the anchor (V <= 1 <= e^t) adds the same V to S in every pass.
+        The curve that reaches 1 only is `exp`, with V = e^d and S as in `_ExpSums`.
+        There t >= 0, since the anchor is the K-th score.  So an entry up to the anchor
+        (V <= 1 <= e^t) never gets the share 1, and its V is added to S once for all.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
         if not self.one or (not self.zero and _FEW * self.k > self.n):
@@ -357,9 +358,11 @@ class _Sums:
         counted scheme, where m changes) and is not 16 times smaller still: if the slope
         is many times as steep there, the right step is as many times shorter.
 
-        An exact step is not the last if |step| is much smaller than |t|, or if the step
-        changes the sum of the shares by much more than the budget.  In these cases the
-        rounding errors of t and of the sums would remain in the result.
+        `step` is the new t.  A step of an exact scheme is not the last if the new |t|
+        is much smaller than the old one, or if the step changes the sum of the shares
+        by much more than the budget.  In these cases the rounding errors of t and of
+        the sums would remain in the result.  In a block, a `light` scheme makes one
+        more pass instead.
         """
         scheme, move, W = self.scheme, abs(step - t), moments[3]
         unit = self.unit

@@ -95,7 +95,9 @@ class Scheme:
         return -self.curve.inverse(k / n)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        """The first t; the t given centres the support on the k-th score."""
+        """A first guess, from the t at which the distance of the k-th score is
+        `curve.centre`.
+        """
         mean, spread = self.curve.noise or (0.0, 1.0)
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.place(self.offset(t) + self.curve.centre + move)
@@ -404,8 +406,9 @@ class _FlatEntmaxSums(_EntmaxSums):
 def _counted_below(v: Array, low: Array, p: Array, W: Any) -> ShareSums:
     """The moments of shares p; `low` marks the entries that m does not count.
 
-    Their sum P is kept above 0: if it is 0 only because the shares underflow, there is
-    no interval of thresholds, and the search must go on.
+    Their sum P is kept above 0.  If m = k and the shares of all others underflow, P = 0
+    would make the excess 0, and the search would end too early.  (Where the thresholds
+    are an interval, `_Block._start` has found its middle before.)
     """
     S = np.maximum(row_dot(p, low), np.finfo(np.float64).tiny)
     return v.shape[-1] - row_dot(low, low, WHOLE), S, 0.0, W

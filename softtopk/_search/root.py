@@ -46,9 +46,10 @@ def decide(
 ) -> tuple[Search, Any]:
     """The next state of the search, and whether it halved the bracket instead.
 
-    The excess may shrink by a factor e in each pass for as many passes as the floats
-    have exponents.  So after 4 `PATIENCE` passes, every other pass halves the bracket
-    itself unless the excess has become 16 times smaller.
+    In an exponential tail a step makes the excess only 2.7 times smaller, and hundreds
+    of steps may follow.  So after 4 `PATIENCE` passes every other pass halves the
+    bracket, unless the last pass has made the excess 16 times or the bracket 2 times
+    smaller.
     """
     _, low, high, before, width = search
     size, room = abs(excess), high - low
@@ -115,12 +116,14 @@ def advance(
     """The next state, from the sums `row` over the rows at `at`.
 
     A row has converged if its excess is no larger than the rounding error of its sums:
-    2 eps (P + C), or 8 eps (P + C) if the step is below the rounding of t as well.
+    2 eps (P + C), or 8 eps (P + C) if the step is below the rounding of t as well.  A
+    step of at most eps / 8 ends the search whatever the excess is.
 
     A row takes one last step in two cases.  One is a step so short that the bound of
     the curve's second derivative leaves an excess within that rounding error (derived
-    in *computing/cost*).  The other is an excess no larger than the change of the sums
-    by half an ulp of `far` = |f^-1(k/n)|, the distance at which all shares are equal.
+    in *computing/cost*).  The other is an excess that the rounding of the distances can
+    cause: half an ulp of them times W, or times P + C if that is less.  Their size is
+    taken as `far` = |f^-1(k/n)|, which is the distance of all scores if they are equal.
 
     For a curve that reaches 0 and 1, P + C may vanish at the threshold.  So an excess
     of eps / 16 (of as many times k or n - k if these are below 1) is rounding too.

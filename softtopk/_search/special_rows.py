@@ -27,8 +27,9 @@ def solved(
     """`selected` for rows with these moments.
 
     The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN.  A score whose distance to the threshold overflows has the share 0 or 1,
-    but for temperatures above the root of the largest float: there the row is NaN.
+    are NaN.  If the distance of a score to the threshold overflows, its share is 0 or
+    1, unless the temperature is above the root of the largest float: then the row is
+    NaN.
     """
     if plain:
         a, t = root.solve_rows(curve, x, k, tau, row)

@@ -208,21 +208,27 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:
-    r"""Bounds of the offset from the K-th and J-th largest entry of d.
+    r"""Bounds of the offset, from the K-th and the J-th largest entry of d.
 
+    These entries are `above` and `below`, with K = ceil(k) and J = floor(k) + 1.
     :math:`d_{(J)}-f^{-1}(k/J)\le t\le d_{(K)}-f^{-1}((k-K+1)/(n-K+1))`, since the
     shares of the entries above are at most 1, and those of the entries below at least
-    0.  If f is 1 from b on, :math:`t\ge d_{(K)}-b`, since for a lower t there are K
-    entries with share 1, which use up the budget alone.  If f is 0 up to a,
-    :math:`t\le d_{(J)}-a` in the same way.  (The last two do not hold if the gap
-    between the entries exceeds the width b - a, but then the thresholds are an interval
-    and no search is needed.)  The bounds are widened for rounding.
+    0.  If f rises from 0 at u to 1 at v, :math:`t\ge d_{(K)}-v`, since for a lower t
+    there are K entries with share 1, which use up the budget alone, and
+    :math:`t\le d_{(J)}-u` in the same way.  (The last two do not hold if the gap
+    between the entries exceeds the width v - u, but then the thresholds are an interval
+    and no search is needed.)
+
+    The bounds are widened by 16 roundings in single precision.  The root may lie on a
+    bound, as it does for equal scores, and the distances and f^-1 are rounded.  They
+    are not widened by more, because at a budget near 0 the root is so high already that
+    e^t would overflow there, and with it the sums of `numpy_sums`.
     """
     K, J = np.ceil(k), np.floor(k) + 1
     tiny = np.finfo(np.float64).tiny
     left = curve.inverse(k / J)
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = below - left - (1 + 0.5 * np.abs(left))
-    high = above - right + (1 + 0.5 * np.abs(right))
-    low = np.maximum(low, above - curve.support[1] - 0.01)
-    return low, np.minimum(high, below - curve.support[0])
+    low = np.maximum(below - left, above - curve.support[1])
+    high = np.minimum(above - right, below - curve.support[0])
+    eps, size = 2.0**-20, 1 + np.abs(above) + np.abs(below)
+    return low - eps * (size + np.abs(left)), high + eps * (size + np.abs(right))

@@ -71,6 +71,14 @@ def test_the_bracket_holds_the_threshold(curve):
                 assert low < found.offset[0] < high
 
 
+def test_a_bracket_keeps_thresholds_whose_exponentials_are_in_range():
+    """Widened by more than rounding it would hold an e^t that overflows."""
+    for n in (2, 3, 8):
+        for k in (1e-200, 1e-250):
+            p = stk.soft_topk(2.0 ** -np.arange(n), k)
+            assert off_budget(p, k) <= 1e-11 * k
+
+
 @pytest.mark.parametrize(
     "curve", [*CURVES, stk.curves.EXP.reflected()], ids=lambda c: c.name
 )
