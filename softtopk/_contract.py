@@ -369,10 +369,10 @@ class Adapter(Protocol):
     def horner(self, terms: list[Any], weight: Any) -> Any:
         """`polynomials.horner`."""
 
-    def over_points(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+    def over_nodes(self, term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
         """The sums over l of the arrays ``(..., n)`` of term(*entries, *numbers).
 
-        The numbers are ``(..., M)``, and `term` gets those of a point as ``(..., 1)``.
+        The numbers are ``(..., M)``, and `term` gets those of a node as ``(..., 1)``.
         By default arrays ``(..., M, n)`` are summed.
         """
 

@@ -399,10 +399,10 @@ def grad_topk(
 
     Notes
     -----
-    Every entry meets up to 27 points of a circle (13 in float32).  The gradient meets
+    Every entry meets up to 27 nodes of a circle (13 in float32).  The gradient meets
     them again instead of keeping what the forward pass computed.  PyTorch hands scores
     on the CPU to NumPy, which takes a block of rows at a time; elsewhere, and for
-    derivatives of second order, an array with a number for each entry and point may
+    derivatives of second order, an array with a number for each entry and node may
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     found: Array = _subset.grad_topk(

@@ -20,7 +20,7 @@ selected set has the law P.  We take s with :math:`\sum\pi_i\approx k-\tfrac12`,
 the same p, so a coarse solution is enough.
 
 **Circle.**  With :math:`z_i(t)=\pi_ie^{it}/(1-\pi_i+\pi_ie^{it})`,
-:math:`\varphi=\prod(1-\pi_i+\pi_ie^{it})` and N points :math:`t_l=2\pi l/N`,
+:math:`\varphi=\prod(1-\pi_i+\pi_ie^{it})` and N nodes :math:`t_l=2\pi l/N`,
 
 .. math::
     P(S=k)\approx\frac1N\sum_l\varphi(t_l)e^{-ikt_l},\qquad
@@ -31,9 +31,9 @@ by Bennett and Hoeffding this is below
 :math:`2\exp(-\max(Vh(a/V),2a^2/n))`, :math:`a=N-|k-\sum\pi_i|`,
 :math:`h(y)=(1+y)\log(1+y)-y`, and it is 0 once :math:`N>\max(k,n-k)`.  *Truncation*:
 :math:`|\varphi|^2=\prod(1-c v_i)`, :math:`c=4\sin^2(t/2)`, so
-:math:`\log|\varphi|\le-Vc/2-\sum v_i^2\,c^2/4`; points where this is below -b are left
+:math:`\log|\varphi|\le-Vc/2-\sum v_i^2\,c^2/4`; nodes where this is below -b are left
 out.  With :math:`b=2-\log\epsilon+\tfrac12\log(1+2\pi V)` at most 27 conjugate pairs
-of points remain (13 in float32), whatever n and k.
+of nodes remain (13 in float32), whatever n and k.
 
 **No cancellation.**  :math:`z_i-\pi_i=v_i\zeta_i`,
 :math:`\zeta_i=(u_ic/2+i\sin t)/d_i` with :math:`u_i=2\pi_i-1` and
@@ -48,9 +48,9 @@ scores, and at most 2.4 in all cases measured.
 **Rounding of phi.**  Entries with :math:`v_i\le1/128` enter :math:`\log\varphi` through
 the power sums of v and uv; the others, fewer than 128 V, as factors.
 
-**Long rows.**  Where v is small, :math:`1/d=\sum_j(cv)^j` turns every sum over points
+**Long rows.**  Where v is small, :math:`1/d=\sum_j(cv)^j` turns every sum over nodes
 into two polynomials in v, of 11 terms at most: the cost per entry no longer depends on
-the points.
+the nodes.
 
 **Products with the Jacobian** :math:`J=\operatorname{Cov}(1_I)` need two sweeps: with
 :math:`H_l=\sum_jg_jv_j\zeta_j(t_l)` and :math:`\Delta_l=H_l-\sum_m w_mH_m`

@@ -58,11 +58,11 @@ class Base:
 
     @staticmethod
     def over_entries(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
-        return tuple([v.sum(-1) for v in _at_all_points(term, entries, numbers)])
+        return tuple([v.sum(-1) for v in _at_all_nodes(term, entries, numbers)])
 
     @staticmethod
-    def over_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
-        return tuple([v.sum(-2) for v in _at_all_points(term, entries, numbers)])
+    def over_nodes(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+        return tuple([v.sum(-2) for v in _at_all_nodes(term, entries, numbers)])
 
     @staticmethod
     def parts(f: Callable[..., Any], *arrays: Any) -> Any:
@@ -111,7 +111,7 @@ class Base:
         return x
 
 
-def _at_all_points(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
+def _at_all_nodes(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
     """The terms ``(..., M, n)``."""
     entries = [v[..., None, :] for v in entries]
     return term(*entries, *(v[..., None] for v in numbers))

@@ -344,16 +344,16 @@ class _Jax(Base):
         return _spent(call, x, whole, part, c, tau)
 
     @staticmethod
-    def over_points(term: Any, entries: Any, numbers: Any) -> Any:
-        """The sums in a loop over the points.
+    def over_nodes(term: Any, entries: Any, numbers: Any) -> Any:
+        """The sums in a loop over the nodes.
 
         Without the loop, XLA would materialise what the sums have in common for all
-        points at once.  The body is rematerialised in the backward pass, so that the
+        nodes at once.  The body is rematerialised in the backward pass, so that the
         derivative does not store it either.
         """
 
         if not _LOOPS:
-            return Base.over_points(term, entries, numbers)
+            return Base.over_nodes(term, entries, numbers)
 
         @functools.partial(jax.checkpoint, prevent_cse=False)
         def step(total: Any, column: Any) -> Any:
@@ -438,7 +438,7 @@ def _arrange_rule(
 
 
 def _columns(numbers: Any) -> Any:
-    """Numbers ``(..., M)`` with the points moved to the first axis, ``(M, ..., 1)``."""
+    """Numbers ``(..., M)`` with the nodes moved to the first axis, ``(M, ..., 1)``."""
     return [jnp.moveaxis(v, -1, 0)[..., None] for v in numbers]
 
 

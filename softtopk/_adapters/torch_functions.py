@@ -450,17 +450,17 @@ class Arrays(Base):
         return value.as_strided(value.shape, value.stride())
 
     @staticmethod
-    def over_points(term: Any, entries: Any, numbers: Any) -> Any:
-        """The sums over the points, without a stored array of all points and entries.
+    def over_nodes(term: Any, entries: Any, numbers: Any) -> Any:
+        """The sums over the nodes, without a stored array of all nodes and entries.
 
-        In eager mode they are added point by point; a compiler fuses the sum.
+        In eager mode they are added node by node; a compiler fuses the sum.
         """
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
-            # The arrays in `numbers` are stored with the points as the first axis, so
-            # that the points of a row are not adjacent in memory.  Inductor then
+            # The arrays in `numbers` are stored with the nodes as the first axis, so
+            # that the nodes of a row are not adjacent in memory.  Inductor then
             # vectorises the loop over the entries.  Otherwise it would vectorise the
-            # loop over the points, which is short (see `DEPTH` in subset_law.py).
+            # loop over the nodes, which is short (see `DEPTH` in subset_law.py).
             moved = (Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
             terms = term(*entries, *(v[..., None] for v in moved))
             return tuple(v.sum(-2) for v in terms)
@@ -473,7 +473,7 @@ class Arrays(Base):
 
     @staticmethod
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
-        """The sums over the entries at each point, without such an array either."""
+        """The sums over the entries at each node, without such an array either."""
         if torch.compiler.is_compiling():
             entries = [v[..., None, :] for v in entries]
             terms = term(*entries, *(v[..., None] for v in numbers))

@@ -319,7 +319,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
 
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
     """(x - max) / tau, with a finite derivative by tau also for rows with -inf."""
-    if not xp.has_derivatives:  # and rows that have been checked, without NaN
+    if not xp.has_derivatives:  # on NumPy, whose rows have been checked: without NaN
         return below_top(x, tau)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = xp.isfinite(x)

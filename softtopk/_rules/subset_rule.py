@@ -78,7 +78,7 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
 
     of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
     at = [xp.stored(w) for w in (0.5 * chord * h, sine * i, *of_squares)]
-    image, square = xp.over_points(terms, [u], (*at, far, half))
+    image, square = xp.over_nodes(terms, [u], (*at, far, half))
     out = v * (image - v * g * square)
     drift = drift_of(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.namespace import namespace
 from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest, of_part
+from .subset_law import plan
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
 _BLOCK = 65536  # entries of a block, so that a few arrays of this size fit the cache
@@ -22,9 +21,9 @@ _REACH = {"d": 690.0, "f": 70.0}  # largest |x - anchor| that exp is asked for
 
 @dataclass
 class _Nodes:
-    """Points t_l = 2 pi l / N, l = 1..M, of every row, and the weights there.
+    """Nodes t_l = 2 pi l / N, l = 1..M, of every row, and the weights there.
 
-    Every field has shape ``(M, R)``.  A row that needs fewer points than another of its
+    Every field has shape ``(M, R)``.  A row that needs fewer nodes than another of its
     block has weight 0 at the rest.
     """
 
@@ -123,12 +122,12 @@ class Block:
         return out
 
     def pairs(self) -> Array:
-        """P(i, j in I), ``(R, n, n)``, with an array of all points and entries."""
+        """P(i, j in I), ``(R, n, n)``, with an array of all nodes and entries."""
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
         u, v = self.skew.T[:, :, None], self.variance.T[:, :, None]
         c, s, w = c.T[:, None], s.T[:, None], w.T[:, None]
         half = self.nodes.half.T[:, None]
-        # This is v zeta.  The weights w count each point together with its conjugate.
+        # This is v zeta.  The weights w count each node together with its conjugate.
         zeta = v * (u * c / 2 + 1j * s) / (c / 4 * u * u + half)
         p, drift = self.marginals.T, self.drift.T
         out: Array = ((zeta * w) @ np.swapaxes(zeta, 1, 2)).real
@@ -268,15 +267,15 @@ def _tilt(odds: Array, k: Array, count: Array) -> tuple[Array, Array, Array]:
 
 
 class _Circle(NamedTuple):
-    """The points of every row: t/2, sin t, and the squares of sin and cos of t/2.
+    """The nodes of every row: t/2, sin t, and the squares of sin and cos of t/2.
 
-    If a row needs fewer points than another row of its block, `live` is false at the
-    points that it does not use.
+    If a row needs fewer nodes than another row of its block, `live` is false at the
+    nodes that it does not use.
     """
 
     place: Array  # l
     live: Array
-    points: Array  # N of each row
+    N: Array  # the number of nodes on the whole circle, (R,)
     angle: Array
     sine: Array
     far: Array  # sin^2(t/2)
@@ -284,11 +283,11 @@ class _Circle(NamedTuple):
     chord: Array
 
 
-def _circle(points: Array, used: Array, dtype: Any) -> _Circle:
+def _circle(N: Array, used: Array, dtype: Any) -> _Circle:
     used = used.astype(int)
     place = np.arange(1, int(used.max()) + 1)[:, None]
     live = place <= used
-    angle = np.where(live, place, 1) * (np.pi / points)
+    angle = np.where(live, place, 1) * (np.pi / N)
     near = angle <= np.pi / 4
     opposite, adjacent = np.sin(angle), np.cos(angle)
     # The smaller of sin^2 and cos^2 is computed as a square, which is accurate, and the
@@ -301,7 +300,7 @@ def _circle(points: Array, used: Array, dtype: Any) -> _Circle:
         np.where(near, 1 - smaller, smaller),
     )
     chord, sine = 4 * far.astype(np.float64), 2 * opposite * adjacent
-    return _Circle(place, live, points, angle, sine, far, half, chord)
+    return _Circle(place, live, N, angle, sine, far, half, chord)
 
 
 class _Parts(NamedTuple):
@@ -353,7 +352,7 @@ def _weights(
     mass = 1 + 2 * phi.real.sum(0)
     half, loud = circle.half.astype(np.float64), parts.loud
     nodes = _Nodes(half, circle.chord, circle.sine, 2 * phi / mass)
-    return nodes, mass / circle.points, None if loud is None else (loud, degree)
+    return nodes, mass / circle.N, None if loud is None else (loud, degree)
 
 
 def _power_sums(power: Array, variance: Array, skew: Array, degree: int) -> Array:
@@ -374,8 +373,8 @@ def _sums_of_logs(
     circle: _Circle, moments: Array, offset: Array, turns: Array
 ) -> Array:
     """The product of the quiet entries' factors and e^{-ikt}, from its logarithm."""
-    angle, sine, chord, points = circle.angle, circle.sine, circle.chord, circle.points
-    whole = np.mod(circle.place * turns, points) / points
+    angle, sine, chord, N = circle.angle, circle.sine, circle.chord, circle.N
+    whole = np.mod(circle.place * turns, N) / N
     size = np.zeros_like(chord)
     phase = 2 * (angle * offset + np.pi * whole)
     a, b = chord / 2, 2 * angle - sine
@@ -390,7 +389,7 @@ def _sums_of_logs(
 
 
 def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
-    """Multiply phi by the pairs of factors, point by point."""
+    """Multiply phi by the pairs of factors, node by node."""
     factor, dtype = parts.factor, circle.half.dtype
     plain = factor[0] * factor[1]
     plain[parts.pairs] = -1
@@ -412,23 +411,6 @@ def _paired(values: Array, fill: float = 0.0) -> Array:
     if n % 2:
         values = np.concatenate((values, np.full((1, width), fill, values.dtype)))
     return values.reshape(2, -1, width)
-
-
-def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
-    """N and M of each row from sum v and sum v^2, for every array library."""
-    xp = namespace(total)
-    bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)
-    x = bound / 3 + xp.sqrt(bound * bound / 9 + 2 * bound * total)
-    for _ in range(4):
-        log = xp.log1p(x / total)
-        x = x - ((total + x) * log - x - bound) / log
-    x = xp.minimum(x, xp.sqrt(bound * count / 2))
-    points = xp.ceil(x + 0.6 + xp.clip(0.02 * xp.sqrt(total), 0.1, None))
-    points = xp.minimum(points, xp.maximum(k, count - k) + 1)
-    points = points + 1 - points % 2
-    h = 2 * bound / (total + xp.sqrt(total * total + 4 * square * bound))
-    used = points * xp.arccos(xp.clip(1 - h, -1, None)) / (2 * math.pi)
-    return points, xp.minimum(xp.ceil(used), (points - 1) / 2)
 
 
 def _degree(total: float, edge: float, eps: float) -> int:

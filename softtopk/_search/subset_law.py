@@ -1,7 +1,7 @@
 r"""GradTopK from sums over rows, by the tilt and the circle of `softtopk.subset`.
 
 The shift s is the sigmoid's threshold at k - 1/2.  The marginals are the same for every
-s, so s and the points of the circle are treated as constants.  The marginals and all
+s, so s and the nodes of the circle are treated as constants.  The marginals and all
 their derivatives then follow from :math:`\pi=\sigma(x-s)` by plain differentiation.
 
 For an entry with :math:`\pi\ge1/2` the factor of the characteristic function is
@@ -12,8 +12,8 @@ the same form, :math:`(1+e)(1+f)=1+(e+f+ef)`, in which nothing cancels.  `_GROUP
 factors are multiplied before one logarithm is taken of their product.
 
 The product with the Jacobian is the formula that `softtopk.subset` derives.  It needs
-one number for each row and point, and it reads the scores twice.  So the forward pass
-need not store an array with a number for each entry and point.
+one number for each row and node, and it reads the scores twice.  So the forward pass
+need not store an array with a number for each entry and node.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 from .._contract import Adapter
 from .._rows.adapter_rows import budget, in_range
+from .._rows.namespace import namespace
 from ..curves import SIGMOID
-from .numpy_subset import plan
 from .special_rows import selected
 
 DEPTH = {8: 27, 4: 13}
-"""The most pairs of points that a row can need, by the size of a float in bytes."""
+"""The most nodes that a row can need, M of `plan`, by the size of a float in bytes."""
 
 _GROUP = 8
 """Factors of the characteristic function that share a logarithm."""
@@ -67,7 +67,7 @@ class Tilt(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """The points ``(..., M)`` of each row and their weights."""
+    """The nodes ``(..., M)`` of each row and their weights."""
 
     chord: Any  # c = 4 sin^2(t/2)
     sine: Any
@@ -116,11 +116,31 @@ def tilted(
     return Tilt(fits, inner, special, *law, whole, count, scale, a, t)
 
 
+def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
+    """How many nodes the circle of each row has, N, and how many are summed, M.
+
+    `total` and `square` are the sums of v and v^2.  Derived in *computing/marginals*.
+    """
+    xp = namespace(total)
+    bound = 2 - math.log(eps) + 0.5 * xp.log1p(2 * math.pi * total)
+    x = bound / 3 + xp.sqrt(bound * bound / 9 + 2 * bound * total)
+    for _ in range(4):
+        log = xp.log1p(x / total)
+        x = x - ((total + x) * log - x - bound) / log
+    x = xp.minimum(x, xp.sqrt(bound * count / 2))
+    N = xp.ceil(x + 0.6 + xp.clip(0.02 * xp.sqrt(total), 0.1, None))
+    N = xp.minimum(N, xp.maximum(k, count - k) + 1)
+    N = N + 1 - N % 2
+    h = 2 * bound / (total + xp.sqrt(total * total + 4 * square * bound))
+    used = N * xp.arccos(xp.clip(1 - h, -1, None)) / (2 * math.pi)
+    return N, xp.minimum(xp.ceil(used), (N - 1) / 2)
+
+
 def circled(xp: Adapter, tilt: Tilt) -> Circle:
-    """The points of the circle and their weights."""
+    """The nodes of the circle and their weights."""
     inner, v, whole = tilt.inner, tilt.v, tilt.whole
     fixed = xp.detach(v)
-    points, used = plan(
+    N, used = plan(
         xp.where(inner, xp.sum(fixed, axis=-1), 0.25),
         xp.sum(fixed * fixed, axis=-1),
         xp.astype(whole, v.dtype),
@@ -129,10 +149,10 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     )
     index = xp.arange(1, DEPTH[v.dtype.itemsize] + 1, v)
     live = index <= used[..., None]
-    angle = xp.where(live, index, 1) * (math.pi / points[..., None])
+    angle = xp.where(live, index, 1) * (math.pi / N[..., None])
     turns = xp.integers(index, v) * (xp.sum(tilt.top, axis=-1) - whole)[..., None]
-    turns = xp.remainder(turns, xp.integers(points, v)[..., None])
-    phase = 2 * math.pi * xp.astype(turns, v.dtype) / points[..., None]
+    turns = xp.remainder(turns, xp.integers(N, v)[..., None])
+    phase = 2 * math.pi * xp.astype(turns, v.dtype) / N[..., None]
     near, far = xp.cos(angle), xp.sin(angle)
     sine, chord = xp.stored(2 * far * near), xp.stored(4 * far * far)
     log, turn = _logarithm(xp, tilt, chord, sine)
@@ -143,19 +163,19 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
     real, imaginary = xp.stored(real), xp.stored(imaginary)
     far, half = xp.stored(far * far), xp.stored(near * near)
-    chance = xp.log(mass / points)
+    chance = xp.log(mass / N)
     return Circle(chord, sine, far, half, real, imaginary, chance)
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
-    """log|phi|^2 and the phase of phi at each point, without the factors e^{it}."""
+    """log|phi|^2 and the phase of phi at each node, without the factors e^{it}."""
     groups = _groups(xp, tilt.lean)
     side, up = (-0.5 * chord)[..., None], sine[..., None]
     e = f = 0.0
     for r in groups:
         # The product of the factors so far is 1 + e + i f, and the next factor is
         # 1 + a + i b.  The factors are multiplied one after the other.  So each
-        # multiplication reads only e and f, two numbers of the point (side and up) and
+        # multiplication reads only e and f, two numbers of the node (side and up) and
         # r of the entry, and Inductor fuses all multiplications into one loop, without
         # a stored array of partial products.
         a, b = side * abs(r)[..., None, :], up * r[..., None, :]
@@ -199,7 +219,7 @@ def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
     a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
     at = a, b, circle.far, circle.half
-    return tilt.v * xp.over_points(term, [tilt.skew], at)[0]
+    return tilt.v * xp.over_nodes(term, [tilt.skew], at)[0]
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
@@ -212,7 +232,7 @@ def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
 def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:
     r"""The probabilities of every pair of entries, (..., n, n), at a known shift.
 
-    With the points :math:`z_i=\pi_i+v_i\zeta_i` of the circle and their weights w,
+    With the values :math:`z_i=\pi_i+v_i\zeta_i` at the nodes and their weights w,
     :math:`P_{ij}=\sum_l\operatorname{Re}w_lz_iz_j
     =p_i\pi_j+\pi_ip_j-\pi_i\pi_j+v_iv_j\sum_l\operatorname{Re}w_l\zeta_i\zeta_j`.
     """

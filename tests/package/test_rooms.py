@@ -85,6 +85,29 @@ def test_the_files_of_the_map_are_there():
         assert f"{folder}/" in MAP
 
 
+def test_the_map_names_each_file():
+    words = re.findall(r"^\| `(\w+)` \|", MAP, re.MULTILINE)
+    patterns = re.findall(r"[\w/]*…[\w.]*", MAP)
+    for file in FILES:
+        named = re.search(rf"(?<!\w){re.escape(Path(file).name)}", MAP)
+        named = named or file.removesuffix(".py") in words
+        alike = any(fits(pattern, file) for pattern in patterns)
+        assert named or alike or file.endswith("__init__.py"), file
+
+
+def fits(pattern, file):
+    """Whether the map's `…` can stand for a part of the name of a file."""
+    parts = pattern.removesuffix(".py").split("…")
+    return re.search("(^|/)" + r"\w+".join(map(re.escape, parts)) + r"\.py$", file)
+
+
+def test_a_file_that_the_map_leaves_out_is_found():
+    assert fits("_operators/…_body.py", "_operators/hard_body.py")
+    assert fits("_adapters/torch_autograd….py", "_adapters/torch_autograd_costs.py")
+    assert not fits("…_rule", "_rules/other.py")
+    assert not fits("…_body", "_operators/entmax_order.py")
+
+
 def module(file):
     return f"softtopk.{file[:-3].replace('/', '.')}"
 
