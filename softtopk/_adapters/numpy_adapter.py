@@ -156,6 +156,7 @@ class Call(NumPy):
 
     def rows(self, asked: Asked) -> CallRows:
         """The arguments as rows, with their values checked."""
+        core.check_per(asked.per)
         given = core.as_rows(
             asked.x,
             asked.k,
@@ -184,6 +185,7 @@ class Call(NumPy):
 
     def priced(self, asked: Asked) -> tuple[CallRows, Array]:
         """The arguments with costs as rows in double precision, checked."""
+        core.check_per(asked.per)
         given = core.as_rows(
             asked.x, axis=asked.axis, where=asked.where, empty=asked.empty
         )

@@ -8,7 +8,7 @@ from typing import Any
 from .._contract import Adapter
 from .._rows.adapter_rows import Asked, Rows, budget, checked, rows_of, scores
 from .._rows.budget import of_one_type
-from .._rows.numpy_rows import check_count, check_per, check_ties, check_width
+from .._rows.numpy_rows import check_count, check_ties, check_width
 from ..curves import Curve
 from . import costs_body
 from .selection_body import soft_topk
@@ -121,7 +121,6 @@ def _top_k(
     becomes NaN.
     """
     share_ties = check_ties(ties)
-    check_per(per)
     asked = Asked(x, k, None, 1.0, axis, where, cost, per, empty, check)
     if cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)

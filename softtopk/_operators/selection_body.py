@@ -6,7 +6,6 @@ from typing import Any
 
 from .._contract import Adapter
 from .._rows.adapter_rows import Asked, Rows, as_adapter_rows
-from .._rows.numpy_rows import check_per
 from .._search import costs_search
 from ..curves import Curve, resolve
 from . import costs_body
@@ -145,7 +144,6 @@ def _selected(
 ) -> tuple[Any, tuple[Any, Any, Any]]:
     """The rows, and p, a and t of each; of a compiled call with `shares` p alone."""
     curve = resolve(asked.curve)
-    check_per(asked.per)
     if asked.cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)
         call = costs_search.CostsCall(curve, asked.per)

@@ -22,6 +22,7 @@ from .numpy_rows import (
     check_finite,
     check_gaps,
     check_kept,
+    check_per,
     check_positive,
     check_temperature,
     check_unmasked,
@@ -229,6 +230,7 @@ def as_adapter_rows(
     of the scores counts.
     """
     k, name, axis, where = asked.k, asked.name, asked.axis, asked.where
+    check_per(asked.per)
     zeros = check_empty(asked.empty)
     given = x = scores(xp, asked.x, name)
     if way is None and asked.curve is not None:
