@@ -122,7 +122,7 @@ def narrowed(
     def step(low: Any, high: Any, going: Any) -> Any:
         # With two equal factors, a compiler may add first, which may overflow.
         middle = 0.625 * low + 0.375 * high
-        # Rounded, it may lie outside of [low, high), where a pass divides nothing.
+        # Rounding may put it outside of [low, high), where a pass excludes no score.
         middle = xp.maximum(low, xp.where(middle < high, middle, low))
         count, above, below = at(middle)
         enough = k.without(count) <= 0
