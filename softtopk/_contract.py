@@ -253,9 +253,9 @@ class Adapter(Protocol):
         """f of the arrays, which works entry by entry, in parts that fit the cache."""
 
     def recur(self, decays: Any, values: Any, back: bool) -> Any:
-        """The sums of `all_thresholds.Sums` within its blocks.
+        """The sums by the decays of `all_thresholds.Decays`, within blocks.
 
-        By default from the decays over 1, 2, 4, ... points, by forming sums of two,
+        By default from those over 1, 2, 4, ... points, by forming sums of two,
         four and so on.  One that is `in_memory` may get `folded` decays.
         """
 

@@ -67,7 +67,7 @@ def once(f: Callable[[Any], Any]) -> Any:
     return property(get, doc=f.__doc__)
 
 
-class Sums(NamedTuple):
+class Decays(NamedTuple):
     """Decays along a line of n points, for the sums over the points up to each point.
 
     A long line is cut into blocks of B points: arrays (..., n / B, B).
@@ -81,7 +81,7 @@ class Sums(NamedTuple):
     carry : array (..., n / B - 1, B), optional
         The decays from the last point of the block before; of a long line on NumPy as
         an array (B, ..., n / B - 1).
-    ends : Sums, optional
+    ends : Decays, optional
         Those of the last points of the blocks.
     back : bool
         Whether the line is followed from its end to its start, so that "before" and
@@ -123,7 +123,7 @@ def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
 
 def _both_ways(
     xp: Adapter, points: list[Any], tau: Any, decay: Any, short: int = _WHOLE
-) -> tuple[Sums, Sums]:
+) -> tuple[Decays, Decays]:
     """Those for both directions, from the decays between neighbours."""
     n = points[0].shape[-1]
     if n <= short:
@@ -131,7 +131,7 @@ def _both_ways(
         while 2 * s < n:
             steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
             s *= 2
-        return Sums(n, steps), Sums(n, steps, back=True)
+        return Decays(n, steps), Decays(n, steps, back=True)
     # The decay to each point from the one before; to the first of a block in `entry`.
     into = _blocks(xp, xp.concat([xp.zeros_like(decay[..., :1]), decay], axis=-1))
     inner, entry = into[..., 1:], into[..., 1:, :1]
@@ -155,24 +155,24 @@ def _both_ways(
         at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
         far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
         ends = _both_ways(xp, at, tau, far, _SHORT)[back]
-        both.append(Sums(n, steps, carry, ends, back))
+        both.append(Decays(n, steps, carry, ends, back))
     return both[0], both[1]
 
 
-def _summed(xp: Adapter, sums: Sums, v: Any) -> Any:
+def _summed(xp: Adapter, decays: Decays, v: Any) -> Any:
     """For each point the sum of v over it and the points before, times the decays."""
-    cut, back = sums.carry is not None, sums.back
-    y = xp.recur(sums.steps, _blocks(xp, v) if cut else v, back)
+    cut, back = decays.carry is not None, decays.back
+    y = xp.recur(decays.steps, _blocks(xp, v) if cut else v, back)
     if not cut:
         return y
-    if isinstance(sums.steps, list):
-        before = _summed(xp, sums.ends, y[..., 0] if back else y[..., -1])
-        y = _carried(xp, y, sums.carry, before, back)
+    if isinstance(decays.steps, list):
+        before = _summed(xp, decays.ends, y[..., 0] if back else y[..., -1])
+        y = _carried(xp, y, decays.carry, before, back)
     else:  # folded, with the points of a block along the first axis
-        before = _summed(xp, sums.ends, y[0] if back else y[-1])
-        y = xp.unfolded(y, sums.carry, before, back)
+        before = _summed(xp, decays.ends, y[0] if back else y[-1])
+        y = xp.unfolded(y, decays.carry, before, back)
     y = xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
-    return y[..., : sums.n]
+    return y[..., : decays.n]
 
 
 def _carried(xp: Adapter, y: Any, decays: Any, before: Any, back: bool) -> Any:
