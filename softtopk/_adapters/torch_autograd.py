@@ -169,10 +169,16 @@ def spoil(x: Any, fits: Any, value: bool = False) -> Any:
 
 
 class Attach(Function):
-    """A number for each row, with given derivatives by x, k and tau."""
+    """A number for each row, with given derivatives by x, k and tau.
+
+    `forward` names all its arguments: where nothing is recorded, torch.compile counts
+    them to see whether the first is a context.
+    """
 
     @staticmethod
-    def forward(value: Any, *_: Any) -> Any:
+    def forward(
+        value: Any, x: Any, k: Any, tau: Any, sx: Any, sk: Any, stau: Any
+    ) -> Any:
         return value.clone()
 
     @staticmethod

@@ -26,8 +26,8 @@ from .._rows.adapter_rows import Rows, fit, real_array
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import real_number
 
-_NEAR = 0.25
-"""Up to here log(1 + z) is its series, and so are its derivatives."""
+_NEAR = 4
+"""Up to 1/4 log(1 + z) is its series, and so are its derivatives."""
 
 _TERMS = 28
 """0.25 to this power is below the rounding of float64."""
@@ -147,7 +147,7 @@ def _value(xp: Adapter, y: Any, tail: Any, s: Any, b: Any) -> tuple[Any, Any, An
 def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
     """log(1 + b t) / b, by its series in b t while that is small."""
     z = b * t
-    wide = abs(z) > _NEAR
+    wide = abs(z) > 1 / _NEAR
     near = xp.where(wide, 0, z)
     series = xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -655,14 +654,19 @@ def _by_polynomials(
     """The logit of a class among few, by one pass over the other scores."""
     tau = rows.tau
     log, _, slopes = polynomials.quotient(xp, k, others, own, tau)
-    found = cache(slopes)
+    found: list[Any] = []  # torch.compile cannot trace functools.cache
+
+    def once() -> Any:
+        if not found:
+            found.append(slopes())
+        return found[0]
 
     def by_tau() -> Any:
         away = rows.x - own[..., None]
-        moved = xp.where(xp.isfinite(away), found() * away, 0)
+        moved = xp.where(xp.isfinite(away), once() * away, 0)
         return -xp.sum(moved, axis=-1) / (tau * tau)
 
-    return log, lambda: found() - t, by_tau
+    return log, lambda: once() - t, by_tau
 
 
 def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> _Logit:

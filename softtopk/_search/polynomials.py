@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
@@ -91,18 +90,28 @@ def quotient(
     found = xp.quotient(k, x, own, tau)
     if found is not None:
         return found[0], found[1], lambda: found[2]
-    at = xp.program(with_places(solved_quotient, k), x, own, tau)
-    return at.log, at.some, lambda: xp.program(with_places(quotient_slopes, k), x, at)
+    at = xp.program(WithPlaces(solved_quotient, k), x, own, tau)
+    return at.log, at.some, lambda: xp.program(WithPlaces(quotient_slopes, k), x, at)
 
 
-@lru_cache(maxsize=2 * _MOST)
-def with_places(f: Any, k: int) -> Any:
-    """f for k places, as one object that a compiler's cache knows again."""
-    return partial(_called, f, k)
+class WithPlaces:
+    """f for k places, which equals another such object with the same f and k.
 
+    So a compiler's cache knows it again; `lru_cache` would, too, but torch.compile
+    warns of it.
+    """
 
-def _called(f: Any, k: int, xp: Adapter, *args: Any) -> Any:
-    return f(xp, k, *args)
+    def __init__(self, f: Any, k: int) -> None:
+        self.f, self.k = f, k
+
+    def __call__(self, xp: Adapter, *args: Any) -> Any:
+        return self.f(xp, self.k, *args)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WithPlaces) and (self.f, self.k) == (other.f, other.k)
+
+    def __hash__(self) -> int:
+        return hash((self.f, self.k))
 
 
 def solved_quotient(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:

@@ -23,8 +23,11 @@ from .._rows.budget import Budget
 from .._rows.namespace import after, choose, either, is_nan, loop, namespace, tally
 from ..curves import Curve
 
-_NARROW = 2.0**12
-"""The width in temperatures to which `narrowed` bisects."""
+_NARROW = 2**12
+"""The width in temperatures to which `narrowed` bisects.
+
+An integer: `kept` in `_curve_base` says what a float read in a loop would be.
+"""
 
 
 class Search(NamedTuple):

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import subprocess
 import sys
 import textwrap
@@ -147,6 +148,9 @@ def test_an_empty_batch_has_empty_results_and_gradients(lib, name):
 
 
 COMPILED = ["soft_topk", "top_k", "am_softmax_loss", "entmax_loss", "balanced_topk"]
+COMPILED += ["in_top_k_loss"]
+if os.environ.get("EVERY"):  # in the weekly workflow
+    COMPILED = EMPTY
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -157,6 +161,17 @@ def test_an_empty_batch_compiles(name):
     assert 0 in p.shape
     if p.requires_grad:
         assert torch.autograd.grad(p.sum(), x)[0].shape == x.shape
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "in_top_k_loss", "soft_topk"])
+def test_what_records_no_derivative_compiles(name):
+    """As in an evaluation; the functions that record one are compiled another way."""
+    given = {"cross_entropy": (torch.arange(4),), "soft_topk": (2,)}
+    given = given.get(name, (torch.arange(4), 2))
+    torch.compiler.reset()
+    compiled = torch.compile(getattr(stk, name), fullgraph=True, backend="eager")
+    expected = getattr(stk, name)(scores(), *given)
+    torch.testing.assert_close(compiled(scores(), *given), expected, rtol=0, atol=1e-13)
 
 
 def test_an_empty_batch_may_have_its_own_budgets_and_temperatures(lib):
