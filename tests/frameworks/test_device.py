@@ -4,12 +4,15 @@ Tensors of the device meta, which have no values, stand here for those of a devi
 the host copies there is the same.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import softtopk.torch as stk
+from softtopk import curves
 from softtopk._adapters import torch_functions, torch_internals
 from softtopk._adapters.torch_functions import Arrays
 
@@ -134,3 +137,25 @@ def test_a_search_without_a_kernel_says_that_no_graph_holds_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(NotImplementedError, match="a CUDA graph cannot hold a search"):
         Arrays.loop(None, None, (Captured(),))
+
+
+class Waits(TorchDispatchMode):
+    """How often the host asks for a value, for which it waits on a device."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function is torch.ops.aten._local_scalar_dense.default
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_search_without_a_kernel_makes_the_host_wait_three_times(monkeypatch):
+    """Once for rows whose distances overflow, and before and after four passes."""
+    elsewhere = SimpleNamespace(
+        is_cuda=False, is_meta=False, device=SimpleNamespace(type="elsewhere")
+    )
+    monkeypatch.setattr(torch_functions, "leaf", lambda state: elsewhere)
+    x = torch.tensor(np.random.default_rng(0).standard_normal((50, 40)))
+    with Waits() as waits, torch.no_grad():
+        stk.soft_topk(x, 3, curves.LAPLACE.shifted(0.5), check=False)
+    assert waits.count == 3
