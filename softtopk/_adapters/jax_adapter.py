@@ -59,6 +59,12 @@ def _log1p(x: Any) -> Any:
 _log1p.defjvps(lambda dx, _, x: dx / (1 + x))
 
 
+@functools.lru_cache(maxsize=64)
+def _kept(f: Any, *first: Any) -> Any:
+    """The same object for the same arguments, as the cache of programs compares it."""
+    return functools.partial(f, *first)
+
+
 class _Jax(Base):
     """What the operators ask of an array library."""
 
@@ -323,6 +329,8 @@ class _Jax(Base):
     @staticmethod
     def program(f: Any, *args: Any) -> Any:
         """f of this namespace and the arguments, compiled as one program."""
+        if isinstance(f, functools.partial):
+            f = _kept(f.func, *f.args)
         return _program(f, *args)
 
     @staticmethod

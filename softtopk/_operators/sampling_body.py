@@ -25,7 +25,7 @@ from typing import Any
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, checked, finite_rows, scores, word_for
 from .._rows.numpy_rows import check_axis, check_draws
-from .._search.polynomials import WithPlaces, products
+from .._search.polynomials import products, with_places
 from ..curves import SIGMOID
 from .selection_body import of_checked
 from .subset_body import drawn, subset_sum
@@ -269,7 +269,7 @@ def _subsets(
     size = 1 << (n - 1).bit_length()
     numbers = xp.uniform(rng, (*lead, *x.shape[:-1], size), x)
     count = xp.integers(rows.whole, x)
-    return xp.program(WithPlaces(_walk, most), x, a, t, tau, count, numbers)
+    return xp.program(with_places(_walk, most), x, a, t, tau, count, numbers)
 
 
 def _walk(

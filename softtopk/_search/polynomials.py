@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
@@ -90,28 +91,17 @@ def quotient(
     found = xp.quotient(k, x, own, tau)
     if found is not None:
         return found[0], found[1], lambda: found[2]
-    at = xp.program(WithPlaces(solved_quotient, k), x, own, tau)
-    return at.log, at.some, lambda: xp.program(WithPlaces(quotient_slopes, k), x, at)
+    at = xp.program(with_places(solved_quotient, k), x, own, tau)
+    return at.log, at.some, lambda: xp.program(with_places(quotient_slopes, k), x, at)
 
 
-class WithPlaces:
-    """f for k places, which equals another such object with the same f and k.
+def with_places(f: Any, k: int) -> Any:
+    """f for k places; the adapter of JAX makes equal ones one object."""
+    return partial(_called, f, k)
 
-    So a compiler's cache knows it again; `lru_cache` would, too, but torch.compile
-    warns of it.
-    """
 
-    def __init__(self, f: Any, k: int) -> None:
-        self.f, self.k = f, k
-
-    def __call__(self, xp: Adapter, *args: Any) -> Any:
-        return self.f(xp, self.k, *args)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WithPlaces) and (self.f, self.k) == (other.f, other.k)
-
-    def __hash__(self) -> int:
-        return hash((self.f, self.k))
+def _called(f: Any, k: int, xp: Adapter, *args: Any) -> Any:
+    return f(xp, k, *args)
 
 
 def solved_quotient(xp: Adapter, k: int, x: Any, own: Any, tau: Any) -> Quotient:
