@@ -58,6 +58,8 @@ OF_THE_CHECKOUT = (
     "test_page.py",
     "test_training.py",
     "test_recipes.py",
+    "test_labels.py",
+    "test_language.py",
 )
 
 # --- What the sources say ------------------------------------------------------------

@@ -162,7 +162,7 @@ def balanced_matrix(
             f"balanced_topk took {limit} rounds and has {names[1]} still off by up to "
             f"{off:.1e} of themselves",
             RuntimeWarning,
-            stacklevel=8,
+            stacklevel=9,
         )
     return at
 
