@@ -55,11 +55,12 @@ def exact(name, dtype):
 
 def torch_eager(curve, x, k, tau, compiled=None):
     at = [torch.tensor(v, dtype=torch.from_numpy(x).dtype) for v in (x, k, tau)]
-    given = [v.requires_grad_() for v in at]
+    # With a tensor of one double without axes, Dynamo would trace everything twice.
+    given = [v[None].requires_grad_() for v in at]
     both = compiled or functools.partial(_both, softtopk.torch, curve)
     p, t = both(*given)
-    grads = torch.autograd.grad(p, given, torch.tensor(G, dtype=p.dtype))
-    return [v.detach().numpy() for v in (p, t, *grads)]
+    grads = torch.autograd.grad(p, given, torch.tensor(G, dtype=p.dtype)[None])
+    return [v.detach().numpy()[0] for v in (p, t, *grads)]
 
 
 def _both(ops, curve, x, k, tau):
