@@ -231,7 +231,9 @@ def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, 
     tiny = np.finfo(np.float64).tiny
     left = curve.inverse(k / J)
     right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
-    low = np.maximum(below - left, above - curve.support[1])
-    high = np.minimum(above - right, below - curve.support[0])
-    eps, size = 2.0**-20, 1 + np.abs(above) + np.abs(below)
-    return low - eps * (size + np.abs(left)), high + eps * (size + np.abs(right))
+    eps = 2.0**-20
+    one, other = eps * (1 + np.abs(above)), eps * (1 + np.abs(below))
+    low = below - left - (other + eps * np.abs(left))
+    high = above - right + (one + eps * np.abs(right))
+    low = np.maximum(low, above - curve.support[1] - one)
+    return low, np.minimum(high, below - curve.support[0] + other)
