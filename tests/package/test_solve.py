@@ -79,6 +79,14 @@ def test_a_bracket_keeps_thresholds_whose_exponentials_are_in_range():
             assert off_budget(p, k) <= 1e-11 * k
 
 
+def test_a_bound_is_widened_by_its_own_rounding_alone():
+    """For exp no J-th score is looked for: its bound stands at the end of the range."""
+    row = np.random.default_rng(31).standard_normal(500) * 1e-3
+    row[-1] = -1e4
+    p = stk.soft_topk([row, row], 499, "exp")
+    assert off_budget(p, 499).max() <= 1e-15 * 499
+
+
 @pytest.mark.parametrize(
     "curve", [*CURVES, stk.curves.EXP.reflected()], ids=lambda c: c.name
 )
