@@ -15,7 +15,8 @@ import nbformat
 import pytest
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
-GATES = {"hard renormalised", "hard undivided", "straight-through", "soft", "balanced"}
+BALANCED = {"balanced by error", "balanced by threshold"}
+GATES = {"hard renormalised", "hard undivided", "straight-through", "soft", *BALANCED}
 COLUMNS = ["level, $k=1$", "level, $k=2$", "uneven, $k=1$", "uneven, $k=2$"]
 
 
@@ -55,9 +56,12 @@ def accuracies(text: str) -> dict[str, dict[str, float]]:
     found = {}
     for row in table[1:]:
         numbers = [row[place] for place in places]
-        if all(re.fullmatch(r"[\d.]+", n) for n in numbers):
-            values = [float(n) / (1 if "." in n else 100) for n in numbers]
-            found[row[0]] = dict(zip(COLUMNS, values, strict=True))
+        if all(re.fullmatch(r"[\d.]+|–", n) for n in numbers):
+            found[row[0]] = {
+                column: float(n) / (1 if "." in n else 100)
+                for column, n in zip(COLUMNS, numbers, strict=True)
+                if n != "–"  # not measured
+            }
     return found
 
 
@@ -73,15 +77,27 @@ def test_the_advice_repeats_the_numbers() -> None:
     measured = accuracies(text)
     (advice,) = [t for t in tables(text) if t[0][0] == "your case"]
     lines = {row[0]: row for row in advice[1:]}
-    for case, gate in (
-        ("$k=1$, level start", "hard undivided"),
-        ("$k=1$, uneven start", "balanced"),
-        ("$k=2$, level start", "hard renormalised"),
-        ("$k=2$, uneven start", "balanced"),
+    for case, gates in (
+        ("$k=1$, level start", ["hard undivided"]),
+        ("$k=1$, uneven start", sorted(BALANCED)),
+        ("$k=2$, level start", ["hard renormalised"]),
+        ("$k=2$, uneven start", sorted(BALANCED)),
     ):
         budget, start = case.removesuffix(" start").split(", ")
-        right = f"{measured[gate][f'{start}, {budget}']:.2f}"
-        assert right in lines[case][-1].split(" or ")
+        right = [f"{measured[gate][f'{start}, {budget}']:.2f}" for gate in gates]
+        assert lines[case][-1].split(" or ") == right
+
+
+def test_a_rule_for_the_bias_has_its_own_numbers() -> None:
+    """Those of the table of remedies, from the uneven start."""
+    text = text_of("training/router.ipynb")
+    measured = accuracies(text)
+    (remedies,) = [t for t in tables(text) if t[0][0] == "remedy"]
+    for gate in BALANCED:
+        (row,) = [r for r in remedies if r[0] == gate.replace("balanced", "bias")]
+        for k in (1, 2):
+            place = remedies[0].index(f"accuracy, $k={k}$")
+            assert float(row[place]) == measured[gate][f"uneven, $k={k}$"]
 
 
 def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
@@ -91,9 +107,12 @@ def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
     uneven, level = "uneven, $k=2$", "level, $k=1$"
     soft, plain = chapter["soft"][level], chapter["hard undivided"][level]
     assert f"({soft:.2f} against {plain:.2f})" in text
-    balanced = chapter["balanced"][uneven]
+    balanced = chapter["balanced by error"][uneven]  # the rule of its layer
     hard = chapter["hard renormalised"][uneven]
     assert f"(accuracy {balanced:.2f} with a bias, {hard:.2f} without)" in text
+    alone = "uneven, $k=1$"
+    pair = [chapter[gate][alone] for gate in ("balanced by error", "hard undivided")]
+    assert "({:.2f} against {:.2f})".format(*pair) in text
     # what it prints itself, by budget and gate: first the level start, then the uneven
     lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
     own = {(k, gate): float(right) for k, gate, right in lines}
