@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+import softtopk.torch as stk
+
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book" / "recipes"
 
@@ -177,6 +179,21 @@ def test_a_copied_cell_runs_alone(name, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_gate_to_copy_takes_equal_scores():
+    """As under a router that begins at zero: a finite gradient, and k in evaluation."""
+    path = ROOT / "book" / "training" / "router.ipynb"
+    code = ["".join(c["source"]) for c in json.loads(path.read_text("utf8"))["cells"]]
+    (gate,) = [source for source in code if source.startswith("class Gate(")]
+    defined = {"torch": torch, "stk": stk}
+    exec(gate, defined)
+    layer = defined["Gate"](width=4, experts=8, k=2)
+    for weight in layer.parameters():
+        torch.nn.init.zeros_(weight)
+    layer(torch.ones(3, 4))[:, 0].sum().backward()
+    assert layer.scores.weight.grad.isfinite().all() and layer.scores.weight.grad.any()
+    assert (layer.eval()(torch.ones(3, 4)) > 0).sum(-1).tolist() == [2, 2, 2]
 
 
 def test_the_losses_are_those_of_jax():
