@@ -140,6 +140,13 @@ class Strict(Base):
         return api.sum(api.where(found, values, api.zeros_like(values)), axis=-1)
 
     @staticmethod
+    def put(x, index, values):
+        n = x.shape[-1]
+        return api.where(
+            Strict.scatter(None, index, n) > 0, Strict.scatter(values, index, n), x
+        )
+
+    @staticmethod
     def loop(going, step, state):
         while going(*state):
             state = step(*state)
