@@ -323,7 +323,7 @@ COUNTED = {
     "entmax": (1, 1),
     "where": (3, 3),
     "k": (9, 2),
-    "top_k_st": (52, 1),
+    "top_k_st": (49, 1),
     "threshold": (10, 79),
     "potential": (96, 6),
     "entmax_loss": (116, 6),
