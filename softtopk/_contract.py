@@ -30,7 +30,7 @@ ONLY_IF = {
     "in_memory": ("folded", "folded_carry", "unfolded"),
     "how": ("simplex",),
 }
-"""Members that an adapter has exactly if it has its own version of the one before.
+"""An adapter has the members on the right exactly if it overrides the one on the left.
 
 That is, if it sets `own_rows` or `in_memory` to True, or defines `how`.
 

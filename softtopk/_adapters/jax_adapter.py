@@ -61,7 +61,7 @@ _log1p.defjvps(lambda dx, _, x: dx / (1 + x))
 
 @functools.lru_cache(maxsize=64)
 def _kept(f: Any, *first: Any) -> Any:
-    """The same object for the same arguments, as the cache of programs compares it."""
+    """A partial function, the same object each time: `jit` compares them as objects."""
     return functools.partial(f, *first)
 
 
@@ -307,8 +307,9 @@ class _Jax(Base):
             return False
         # Within a transformation x may be a concrete array, but the result of any
         # operation, on one number too, is a tracer.
-        some = x, jnp.add(np.int32(0), 0)
-        if any(isinstance(v, jax.core.Tracer) for v in some):
+        if isinstance(x, jax.core.Tracer) or isinstance(
+            jnp.add(np.int32(0), 0), jax.core.Tracer
+        ):
             if check:
                 raise ValueError(
                     "check must be None or False where values are traced or compiled: "

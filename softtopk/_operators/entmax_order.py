@@ -27,7 +27,10 @@ from .._rows.namespace import is_nan
 from .._rows.numpy_rows import real_number
 
 _NEAR = 4
-"""Up to 1/4 log(1 + z) is its series, and so are its derivatives."""
+"""For |z| up to 1 / _NEAR, log(1 + z) and its derivatives are sums of the series.
+
+An integer: `kept` in `_curve_base` says what a float read in a loop would be.
+"""
 
 _TERMS = 28
 """0.25 to this power is below the rounding of float64."""

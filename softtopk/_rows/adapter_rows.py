@@ -459,7 +459,8 @@ def verify(
     """
     if 0 in x.shape:
         return False
-    fits, plain = xp.program(_facts(finite, whole, special), x, given, tau)
+    facts = functools.partial(_in_range_and_plain, finite, whole, special)
+    fits, plain = xp.program(facts, x, given, tau)
     if not bool(fits):
         k = None if given is None else _budget_numbers(xp, *given)
         if tau is not None:
@@ -467,12 +468,6 @@ def verify(
             check_temperatures(xp.to_numpy(tau), tau.dtype, tiny)
         _raise(xp.to_numpy(x), k, name, finite, whole)
     return bool(plain)
-
-
-@functools.cache
-def _facts(finite: bool, whole: bool, special: bool) -> Any:
-    """What `verify` asks, as one object that a compiler's cache knows again."""
-    return functools.partial(_in_range_and_plain, finite, whole, special)
 
 
 def _in_range_and_plain(

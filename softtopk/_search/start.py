@@ -134,8 +134,9 @@ def narrowed(
         return low, high, going & (high - low > _NARROW * tau)
 
     most, span = float(xp.finfo(row.mean.dtype).max), row.top - row.least
-    far = (span > most / 2**10 * tau) | ((span == math.inf) & (tau < most**0.5))
-    far = free & far
+    # A span that overflows itself is at least `most` / tau temperatures wide.
+    wide = (span > most / 2**10 * tau) | ((span == math.inf) & (tau < most**0.5))
+    far = free & wide
     state = row.least, row.top, far
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)
     mean, deviation = xp.where(far, low, row.mean), xp.where(far, 0, row.deviation)
