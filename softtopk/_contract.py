@@ -71,6 +71,8 @@ class Adapter(Protocol):
     """Whether values may be read at any time, and reading them costs nothing."""
     has_derivatives: Any
     """Whether the library differentiates; where not, `attach` keeps the slopes."""
+    promotes: Any
+    """Whether an array of integers becomes floats by itself where it meets floats."""
 
     # Functions of every entry, differentiable where NumPy's are smooth.
     arccos: Any

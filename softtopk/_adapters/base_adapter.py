@@ -19,6 +19,7 @@ class Base:
     words: ClassVar[dict[str, str]] = {}
     own_rows = in_memory = False
     has_derivatives = True
+    promotes = False
 
     @staticmethod
     def after(value: Any, total: Any) -> Any:

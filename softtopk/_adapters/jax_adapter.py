@@ -68,6 +68,8 @@ def _kept(f: Any, *first: Any) -> Any:
 class _Jax(Base):
     """What the operators ask of an array library."""
 
+    promotes = True
+
     abs, atan2, arccos, ceil = jnp.abs, jnp.arctan2, jnp.arccos, jnp.ceil
     cos, exp, expm1, finfo, floor = jnp.cos, jnp.exp, jnp.expm1, jnp.finfo, jnp.floor
     isfinite, log = jnp.isfinite, jnp.log

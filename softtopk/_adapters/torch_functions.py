@@ -99,6 +99,7 @@ class Arrays(Base):
     """The functions of arrays that the contract asks for."""
 
     words: ClassVar = {"axis": "dim", "axes": "dims"}
+    promotes = True
 
     abs, arccos, ceil, clip = torch.abs, torch.arccos, torch.ceil, torch.clip
     atan2, cos, exp = torch.atan2, torch.cos, torch.exp

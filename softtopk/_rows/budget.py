@@ -12,10 +12,13 @@ from .namespace import namespace
 def of_one_type(a: Any, b: Any) -> tuple[Any, Any]:
     """Two numbers in one type: if one holds integers and the other floats, the floats'.
 
-    NumPy's of 64 bits become that by themselves.
+    NumPy's of 64 bits become that by themselves, and so do those of a library that
+    `promotes`.
     """
     xp = namespace(a)
-    if xp is np or not xp.is_array(b) or xp.is_floating(a) == xp.is_floating(b):
+    if xp is np or xp.promotes or not xp.is_array(b):
+        return a, b
+    if xp.is_floating(a) == xp.is_floating(b):
         return a, b
     if xp.is_floating(a):
         return a, xp.astype(b, a.dtype)

@@ -323,11 +323,11 @@ COUNTED = {
     "entmax": (1, 1),
     "where": (3, 3),
     "k": (9, 2),
-    "top_k_st": (49, 1),
+    "top_k_st": (45, 1),
     "threshold": (10, 79),
-    "potential": (96, 6),
+    "potential": (95, 6),
     "entmax_loss": (116, 6),
-    "top_k_loss": (132, 6),
+    "top_k_loss": (131, 6),
 }
 
 
