@@ -4,6 +4,8 @@ import inspect
 import os
 import signal
 import tracemalloc
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import dask
 import dask.array as da
@@ -55,25 +57,53 @@ def test_shares_and_threshold_are_the_cores(curve):
         np.testing.assert_allclose(t, known, rtol=0, atol=4e-15)
 
 
+def some_of(x):
+    """The same scores, in chunks whose sizes Dask does not know."""
+    both = np.stack([x, x + 1], axis=-1).reshape(-1)
+    keep = da.from_array(np.arange(both.size) % 2 == 0, chunks=5)
+    return da.from_array(both, chunks=5)[keep]
+
+
 CUTS = {
-    "one entry a chunk": (1,) * 12,
-    "empty chunks": (0, 5, 0, 4, 3, 0),
-    "uneven chunks": (7, 1, 4),
+    "one entry a chunk": lambda x: da.from_array(x, chunks=1),
+    "empty chunks": lambda x: da.from_array(x, chunks=((0, 5, 0, 4, 3, 0),)),
+    "unknown sizes": some_of,
+    "uneven chunks along both axes": lambda x: da.from_array(
+        np.stack([x, x, x]), chunks=((2, 1), (7, 1, 4))
+    ),
 }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("name", ["laplace", "clip", 1.5])
+@pytest.mark.parametrize("name", ["laplace", "sigmoid", "exp", "clip", 1.5])
 def test_the_search_is_as_good_as_fifty_digits_say(name, cuts, dtype, monkeypatch):
     """Of rows of twelve, of which the sample has about four."""
     monkeypatch.setattr(chunk_search, "stride", lambda n, rows: 3.0)
     for (x, k, tau), answers, scales in exact(name, dtype):
-        rows, curve = da.from_array(x, chunks=(CUTS[cuts],)), curve_of(name)
+        rows, curve = CUTS[cuts](x), curve_of(name)
         p = stk.soft_topk(rows, k, curve, temperature=tau).compute()
         t = stk.threshold(rows, k, curve, temperature=tau)
         for found, known, scale in zip((p, t), answers, scales, strict=False):
             assert abs(np.asarray(found, float) - known).max() <= 4 * EPS[dtype] * scale
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+def test_the_other_operators_do_not_see_the_chunks(cuts, monkeypatch):
+    monkeypatch.setattr(chunk_search, "stride", lambda n, rows: 3.0)
+    x = np.random.default_rng(0).integers(-9, 9, 12) / 4
+    x[7] = -np.inf
+    rows = CUTS[cuts](x)
+    for name, *given in (
+        *([name] for name in SIMPLEX),
+        *(["top_k", k] for k in (0, 1, 4.5, 11)),
+        *(["top_k_sum", k] for k in (0, 1, 4.5, 11)),
+        ["top_k_indices", 4],
+    ):
+        found = getattr(stk, name)(rows, *given, axis=-1)
+        known = getattr(core, name)(x, *given)
+        wide = np.broadcast_to(known, (*rows.shape[:-1], *known.shape))
+        np.testing.assert_allclose(np.asarray(found), wide, rtol=1e-15, atol=1e-15)
 
 
 def kinds(n):
@@ -335,78 +365,113 @@ def test_rounds_show_the_progress_bar_of_dask(capsys):
     assert "100% Completed" in capsys.readouterr().out
 
 
-def test_a_scheduler_makes_no_difference_to_any_bit():
-    x = da.random.default_rng(0).standard_normal((2, N), chunks=(1, 1500)) * 30
-    found = []
-    for scheduler in ("sync", "threads", "processes"):
-        with dask.config.set(scheduler=scheduler):
-            found.append(np.append(stk.threshold(x, 40), stk.logsumexp(x)).tobytes())
-    assert len(set(found)) == 1
+def bits_of(x):
+    """What the operators make of scores, computed."""
+    linear = stk.linearize(stk.soft_topk, x, 40)
+    lazy = dask.compute(
+        linear.value,
+        linear.jvp(x),
+        stk.soft_topk(x, 9.5, "clip"),
+        stk.softmax(x),
+        stk.top_k(x, 40.5),
+    )
+    known = stk.threshold(x, 40), stk.logsumexp(x), stk.top_k_indices(x, 40)
+    return b"".join(np.asarray(v).tobytes() for v in (*lazy, *known))
+
+
+def test_threads_and_processes_make_no_difference_to_any_bit():
+    x = da.random.default_rng(0).standard_normal((2, N), chunks=(1, 3000)) * 30
+    expected = bits_of(x)
+    with dask.config.set(scheduler="threads"):
+        assert bits_of(x) == expected
+    with (
+        ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
+        dask.config.set(scheduler="processes", pool=pool),
+    ):
+        assert bits_of(x) == expected
 
 
 class BrokenError(Exception):
     pass
 
 
-def test_a_chunk_that_raises_is_the_error_and_a_nan_is_named():
-    def load(block_id):
-        if block_id[0] == 3:
-            raise BrokenError("this piece cannot be read")
-        return np.zeros(100)
+def _broken(block_id):
+    if block_id[0] == 3:
+        raise BrokenError("this piece cannot be read")
+    return np.zeros(100)
 
-    x = da.map_blocks(load, chunks=((100,) * 5,), dtype=float, meta=np.empty(0))
+
+def errors_name_what_is_wrong():
+    """Of a chunk that raises, and of one with a NaN."""
+    x = da.map_blocks(_broken, chunks=((100,) * 5,), dtype=float, meta=np.empty(0))
     with pytest.raises(BrokenError, match="this piece cannot be read"):
         stk.soft_topk(x, 3)
     x = np.zeros(500)
     x[300] = np.nan
+    rows = da.from_array(x, chunks=100)
     for operator in (stk.soft_topk, stk.top_k):
         with pytest.raises(ValueError, match=r"x must be finite or -inf.*got nan"):
-            operator(da.from_array(x, chunks=100), 3)
+            operator(rows, 3)
     with pytest.raises(ValueError, match=r"x must be finite or -inf.*got nan"):
-        stk.softmax(da.from_array(x, chunks=100))
+        stk.softmax(rows)
 
 
-def _sent(dask_worker):
-    return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+def test_a_chunk_that_raises_is_the_error_and_a_nan_is_named():
+    errors_name_what_is_wrong()
 
 
-def _slow(x, pause, flag):
-    """Ends its worker where the flag is there, once."""
-    if flag and os.path.exists(flag):
-        os.remove(flag)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
-def test_no_chunk_moves_between_workers_and_none_is_missed(tmp_path):
-    """2e8 scores of float32: what workers send each other is at most a megabyte.
-
-    And a worker that is killed half-way changes no bit.
-    """
-    n, k, flag = SCORES, SCORES // 1000, tmp_path / "kill"
+@pytest.fixture(scope="module")
+def workers():
+    """Two, each a process with a thread, and no chunk moves to an idle one."""
     with (
         dask.config.set({"distributed.scheduler.work-stealing": False}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None
         ) as cluster,
         Client(cluster) as client,
-        dask.config.set(scheduler=client),
     ):
+        yield client
+
+
+def _sent(dask_worker):
+    return sum(entry["total"] for entry in dask_worker.transfer_outgoing_log)
+
+
+def test_no_chunk_moves_between_workers(workers):
+    """2e8 scores of float32: what workers send each other is at most a megabyte."""
+    n, k = SCORES, SCORES // 1000
+    with dask.config.set(scheduler=workers):
         rng = da.random.default_rng(0)
         x = rng.standard_normal(n, dtype=np.float32, chunks=n // 20).persist()
         wait(x)
         p = stk.soft_topk(x, k)
         total = float(p.sum(dtype=np.float64).compute())
         assert abs(total / k - 1) < 1e-6
-        assert sum(client.run(_sent).values()) <= 2**20
-        del x, p
-        few = rng.standard_normal(N, chunks=N // 10)
-        few = few.map_blocks(_slow, 0, str(flag), dtype=float, meta=np.empty(0))
-        expected = stk.threshold(few, 9)
+        assert sum(workers.run(_sent).values()) <= 2**20
+
+
+def test_an_error_on_a_worker_is_the_same(workers):
+    with dask.config.set(scheduler=workers):
+        errors_name_what_is_wrong()
+
+
+def _mortal(x, flag):
+    """Ends its worker where the flag is there, once."""
+    if os.path.exists(flag):
+        os.remove(flag)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_a_killed_worker_changes_no_bit(tmp_path, workers):
+    flag = tmp_path / "kill"
+    x = da.random.default_rng(0).standard_normal((2, N), chunks=(1, N // 5))
+    x = x.map_blocks(_mortal, str(flag), dtype=float, meta=np.empty((0, 0)))
+    expected = bits_of(x)
+    with dask.config.set(scheduler=workers):
         flag.touch()
-        assert stk.threshold(few, 9) == expected and not flag.exists()
-    with dask.config.set(scheduler="sync"):
-        assert stk.threshold(few, 9) == expected
+        assert bits_of(x) == expected and not flag.exists()
+        assert bits_of(x) == expected
 
 
 # Of Dask's making, with the newest pandas.
