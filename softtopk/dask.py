@@ -31,11 +31,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
+from uuid import uuid4
 
-import dask
 import dask.array as da
 import numpy as np
+from dask.base import compute_as_if_collection
+from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import ArrayLike
 
 from ._rows.budget import Budget
@@ -604,7 +607,6 @@ class _DaskRows:
         self.grid = x.numblocks[:batch]
         ends = [np.cumsum((0, *sizes)) for sizes in x.chunks[:batch]]
         self.starts = [end.tolist() for end in ends]
-        self._blocks: Any = None
 
     def place(self, index: tuple[int, ...]) -> tuple[slice, ...]:
         """The rows of a block, by its index among the blocks."""
@@ -652,14 +654,14 @@ class _DaskRows:
         each chunk of these rows.  `columns` have a number, or several, for each row
         that is `left`.
         """
-        if self._blocks is None:
-            blocks = self.x.to_delayed()
-            self._blocks = blocks.reshape(*self.grid, -1)
         rows = np.arange(self.count).reshape(self.batch)
         place = np.full(self.count, -1)
         left = np.arange(self.count) if left is None else left
         place[left] = np.arange(len(left))
-        task, tasks, known = dask.delayed(_task, pure=False), [], []
+        tasks: dict[Any, Any] = {}
+        keys: list[list[Any]] = []
+        known = []
+        name = f"softtopk-{function.__name__.strip('_')}-{uuid4().hex}"
         for index in np.ndindex(*self.grid):
             own = rows[self.place(index)].reshape(-1)
             on = place[own] >= 0
@@ -667,14 +669,14 @@ class _DaskRows:
                 continue
             which = None if on.all() else np.flatnonzero(on)
             taken = [column[place[own[on]]] for column in columns]
+            task = partial(_task, self.ndim, which, function, taken, how)
             known.append(own[on])
-            tasks.append(
-                [
-                    task(block, self.ndim, which, function, taken, seed, how)
-                    for seed, block in enumerate(self._blocks[index])
-                ]
-            )
-        (found,) = dask.compute(tasks, optimize_graph=True)
+            keys.append([])
+            for seed, last in enumerate(np.ndindex(*self.x.numblocks[self.ndim :])):
+                keys[-1].append((name, len(keys), seed))
+                tasks[keys[-1][-1]] = task, seed, (self.x.name, *index, *last)
+        graph = HighLevelGraph.from_collections(name, tasks, dependencies=[self.x])
+        found = compute_as_if_collection(da.Array, graph, keys)
         return list(zip(known, found, strict=True))
 
     def expand(self, out: Any) -> Any:
@@ -738,13 +740,13 @@ class _DaskRows:
 
 
 def _task(
-    x: Array,
     batch: int,
     which: Array | None,
     function: Callable[..., Any],
     columns: list[Array],
-    seed: int,
     how: dict[str, Any],
+    seed: int,
+    x: Array,
 ) -> Any:
     """What a function finds of some rows of a chunk."""
     rows = x.reshape(math.prod(x.shape[:batch]), math.prod(x.shape[batch:]))

@@ -46,7 +46,7 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counted
         np.nextafter(edges[:, :-1], -math.inf),
         np.nextafter(edges[:, 1:], math.inf),
     )
-    listed = Listed(low, high, every, most, seed)
+    listed = Listed(low, high, every, most, seed, x.dtype)
     above, least = np.zeros((2, r, NODES))
     for rows, columns in places(x):
         some = x[rows, columns].astype(np.float64)

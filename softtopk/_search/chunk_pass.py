@@ -20,8 +20,8 @@ from . import root
 from .numpy_sums import Scheme, _FlatEntmaxSums, column, scheme_of
 from .start import rebase
 
-PART = 1 << 15
-"""Entries of a chunk that are calculated with at a time."""
+PART = 1 << 18
+"""Bytes of a chunk that are calculated with at a time."""
 
 _LEAST = float(np.finfo(np.float64).tiny)
 # Temperatures within which a scheme's exponentials stay in range, with all digits.
@@ -175,7 +175,8 @@ def places(x: Array) -> Iterator[tuple[slice, slice]]:
     r, m = x.shape
     if not m:
         return
-    height, width = max(1, PART // m), min(m, PART)
+    size = PART // x.itemsize
+    height, width = max(1, size // m), min(m, size)
     for i in range(0, r, height):
         for j in range(0, m, width):
             yield slice(i, i + height), slice(j, j + width)
@@ -218,15 +219,16 @@ def measure(
     gaps = None
     if root.ends(curve):
         gaps = np.tile([0.0, math.inf, -math.inf], (*nodes.a.shape, 1))
-    listed = Listed(low, high, every, most, seed)
+    listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
         anchor, t, kind = schemed(curve, nodes, tau, dtype)
         if kind is None and dtype != np.float64:
             dtype = np.dtype(np.float64)
             anchor, t, kind = schemed(curve, nodes, tau, dtype)
-        scheme = kind(curve, PART, dtype) if kind else None
-        room = np.empty(PART, dtype)
+        size = PART // x.itemsize
+        scheme = kind(curve, size, dtype) if kind else None
+        room = np.empty(size, dtype)
         for rows, columns in places(x):
             some = x[rows, columns]
             listed.add(rows, some)
@@ -298,7 +300,7 @@ def _of_scheme(
         x = room
     x, a, t, room = (x[0], a[0], t[0], room[0]) if single else (x, a, t, room)
     v = scheme.prepare(numpy_distances(x, column(a, x), tau, room))
-    found: list[list[Any]] = []
+    found = np.empty((t.shape[-1], 4, *x.shape[:-1]))
     for j in range(t.shape[-1]):
         at = scheme.place(t[..., j])
         m, P, C, W = scheme.moments(v, at)
@@ -309,9 +311,8 @@ def _of_scheme(
             m, C = C, 0 * P
         elif isinstance(scheme, _FlatEntmaxSums):
             W = W * np.exp(scheme.b * at)
-        found.append([m, P, C + 0 * P, W])
-    out: Array = np.moveaxis(np.array(found), (0, 1), (-2, -1))
-    return out[None] if single else out
+        found[j, 0], found[j, 1], found[j, 2], found[j, 3] = m, P, C, W
+    return found[None] if single else found.transpose(2, 0, 1)
 
 
 def _sums_of(curve: Curve, u: Array) -> tuple[Any, ...]:
@@ -337,19 +338,24 @@ def counted(curve: Curve, u: Array) -> Array:
 class Listed:
     """The scores of a chunk that lie in the windows of their row."""
 
-    def __init__(self, low: Array, high: Array, every: Array, most: int, seed: int):
-        self.low, self.high, self.most = low, high, most
+    def __init__(
+        self, low: Array, high: Array, every: Array, most: int, seed: int, dtype: Any
+    ) -> None:
+        # In the type of the scores, so that these need no other for the comparison.
+        self.low, self.high, self.most = low.astype(dtype), high.astype(dtype), most
+        up, down = dtype.type(math.inf), dtype.type(-math.inf)
+        self.low = np.where(self.low < low, np.nextafter(self.low, up), self.low)
+        self.high = np.where(self.high > high, np.nextafter(self.high, down), self.high)
+        self.open = np.flatnonzero((self.low <= self.high).any(axis=0)).tolist()
         self.every = np.array(every, np.float64)
         self.rng = np.random.default_rng((22, seed))
         self.held: dict[tuple[int, int], tuple[Array, Array]] = {}
 
     def add(self, rows: slice, x: Array) -> None:
         """Scores of some rows."""
-        for j in range(self.low.shape[1]):
-            low, high = self.low[rows, j : j + 1], self.high[rows, j : j + 1]
-            if not (low <= high).any():
-                continue
-            on = (x >= low) & (x <= high)
+        for j in self.open:
+            on = x >= self.low[rows, j : j + 1]
+            on &= x <= self.high[rows, j : j + 1]
             if not np.count_nonzero(on):
                 continue
             for i in np.flatnonzero(on.any(axis=-1)):

@@ -22,7 +22,7 @@ def shares(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
         anchor, offset, kind = schemed(curve, points, tau, dtype)
         if kind:
             break
-    scheme = kind(curve, PART, dtype) if kind else None
+    scheme = kind(curve, PART // x.itemsize, dtype) if kind else None
     for rows, columns in places(x):
         some = x[rows, columns]
         if scheme is None:
@@ -32,16 +32,17 @@ def shares(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
             ends = (u == math.inf) & (some > -math.inf)
             out[rows, columns] = np.where(np.isfinite(u), curve.value(inner), ends)
             continue
-        some = some.astype(dtype)
-        off = some == -math.inf
-        single = len(some) == 1
-        d, at = (some[0], anchor[rows][0]) if single else (some, anchor[rows])
-        by = offset[rows, 0][0] if single else offset[rows, 0]
-        v = scheme.prepare(numpy_distances(d, column(at, d), tau, d))
+        part = out[rows, columns]
+        v = part if x.dtype == dtype else some.astype(dtype)
+        at, by, own = anchor[rows], offset[rows, 0], some
+        if len(some) == 1:
+            v, own, at, by = v[0], some[0], at[0], by[0]
+        v = scheme.prepare(numpy_distances(own, column(at, v), tau, v))
         scheme.select(v, scheme.place(by))
-        out[rows, columns] = v
-        if np.count_nonzero(off):
-            out[rows, columns][off] = 0
+        if x.dtype != dtype:
+            part[...] = v
+        if some.min() == -math.inf:
+            part[some == -math.inf] = 0
     return out
 
 

@@ -27,7 +27,7 @@ deviations.  So four passes are enough, and three if the bracket is short.  Prov
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -442,16 +442,32 @@ class ChunkSearch:
             self.nodes = Points(guess.a[:, None], guess.t[:, None])
 
     def _open(self, at: Points, y: Array, deviation: Array) -> None:
-        """One node instead of many, where the sample's threshold is near the rows'."""
+        """One node instead of many, where the sample's threshold is near the rows'.
+
+        If few scores lie where the thresholds can be, it is the last one.
+        """
         slope = self._coordinate(self.sample, at)[1]
         error = deviation / slope
         sharp = self.curve is SIGMOID and not self.short
         many = np.minimum(y, self.s - y) >= _SEEN
         if _one_node(self.curve) and not sharp and (many & (error < _NEAR)).all():
-            self.single = self.first = True
-            self.outer = np.full(len(y), -1.0)  # no windows
-            self.guess = y, slope, error
+            reach = SPREAD[0] * error
+            last = kinks_of(self.curve) and self._around(at, reach) <= self.most() / 2
+            self.single, self.first = True, not np.all(last)
+            self.outer = np.full(len(y), -1.0) if self.first else reach
+            self.guess, self.spare = (y, slope, error), self.nodes
             self.nodes = Points(at.a[:, None], at.t[:, None])
+
+    def _around(self, at: Points, reach: Any) -> Array:
+        """How many scores may lie so near to where the curve has a kink."""
+        sizes = [
+            self._expected(
+                _outward(at, kink - reach, self.tau, -1),
+                _outward(at, kink + reach, self.tau, 1),
+            )
+            for kink in kinks_of(self.curve)
+        ]
+        return np.sum(sizes, axis=0)
 
     def _closer(self, got: Measured) -> None:
         """Place the next node, which is meant to be the last, by Newton's step.
@@ -470,14 +486,8 @@ class ChunkSearch:
         self.spare = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
         # The step leaves a part of the sample's error, squared; and the windows are to
         # hold few enough scores.
-        sizes = [
-            self._expected(
-                _outward(near, kink - _NEAR, self.tau, -1),
-                _outward(near, kink + _NEAR, self.tau, 1),
-            )
-            for kink in kinks_of(self.curve)
-        ]
-        crowd = np.maximum(sum(sizes), 1) / (2 * _NEAR) if sizes else 1.0
+        kinks = kinks_of(self.curve)
+        crowd = np.maximum(self._around(near, _NEAR), 1) / (2 * _NEAR) if kinks else 1.0
         self.outer = np.minimum(_SMALL + 4 * error * error, self.most() / (4 * crowd))
         self.nodes = Points(near.a[:, None], near.t[:, None])
         self.first = False
@@ -645,7 +655,7 @@ def _piecewise(curve: Curve) -> bool:
     return curve is CLIP or curve is TRIANGULAR or known
 
 
-def _outward(at: Points, by: float, tau: float, side: int) -> Array:
+def _outward(at: Points, by: Any, tau: float, side: int) -> Array:
     """A score so many temperatures from a threshold, rounded away from it."""
     x = at.a + tau * (at.t + by)
     size = abs(at.a) + tau * (abs(at.t) + abs(by))
