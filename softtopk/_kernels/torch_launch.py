@@ -9,6 +9,7 @@ fail, and a second derivative would leave out the one by the threshold.
 from __future__ import annotations
 
 import math
+import os
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -43,12 +44,15 @@ _WORKING = {
     torch.float16: torch.float32,
 }
 _HAS_TRITON = find_spec("triton") is not None
+ALLOWED = os.environ.get("SOFTTOPK_KERNELS") != "0"
+"""What a user decides when this package is imported."""
 
 
 def takes(curve: Curve, x: Any) -> bool:
     """Whether the kernels select from rows like x, which is a plain tensor."""
     return (
         _HAS_TRITON
+        and ALLOWED
         and (x.is_cuda or ON_CPU)
         and x.dtype in _WORKING
         and x.ndim > 0

@@ -8,6 +8,8 @@ of their own, which `make frameworks` starts with TRITON_INTERPRET=1.  With the 
 import copy
 import os
 import pickle
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -470,3 +472,20 @@ def test_what_goes_the_other_way():
     assert not rules.is_fused(named, torch.empty(2, 9, device="meta"))
     assert not kernels.takes(named, torch.empty(1, kernels.LONGEST + 1, device="meta"))
     assert st.soft_topk(torch.empty(0, 9), 2, check=False).shape == (0, 9)
+
+
+def test_the_kernels_can_be_switched_off(monkeypatch):
+    asks = "from softtopk._kernels import torch_launch; print(torch_launch.ALLOWED)"
+    for given, allowed in ({}, "True"), ({"SOFTTOPK_KERNELS": "0"}, "False"):
+        done = subprocess.run(
+            [sys.executable, "-c", asks],
+            env={**os.environ, **given},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout.strip() == allowed
+    x = torch.empty(1, 8)
+    assert rules.is_fused(curves.LAPLACE, x)
+    monkeypatch.setattr(kernels, "ALLOWED", False)
+    assert not rules.is_fused(curves.LAPLACE, x)

@@ -39,6 +39,19 @@ assert layer.train()(x[:0]).shape == (0, 3) and layer.bias.isfinite().all()
 one = MixtureOfExperts(8, experts, k=1, renormalise=False)
 one(x).square().sum().backward()
 assert (one.router.weight.grad != 0).any()
+# Soft for k = 1: the hard layer that it becomes has outputs of the same size.
+first = MixtureOfExperts(8, experts, k=1, soft=True)
+first.tau = 1e-4
+assert torch.allclose(first(x), first.eval()(x), atol=1e-6)
+# Scores are never rounded to 16 bits, neither under autocast nor in a cast model.
+seen = []
+first.router.register_forward_hook(lambda module, given, s: seen.append(s.dtype))
+with torch.autocast("cpu", torch.bfloat16):
+    assert {first.train(mode)(x).dtype for mode in (True, False)} == {torch.float32}
+first.bfloat16().router.float()
+first.bias = first.bias.float()
+both = {first.train(mode)(x.bfloat16()).dtype for mode in (True, False)}
+assert both == {torch.bfloat16} and {*seen} == {torch.float32}
 """,
     "sparse-autoencoder": """
 model, x = BatchTopKAutoencoder(6, 20, 3), torch.randn(30, 6)
@@ -124,6 +137,8 @@ assert abs(taus[0] / scores.std(-1).mean() - 1) < 1e-5
 assert abs(taus[0] / taus[-1] - 1000) < 1e-3
 assert [row[0] for row in annealing.log] == [0, 10, 20, 30, 40, 49]
 assert annealing.resolved() and not Annealing(50).resolved()
+cold = Annealing(50, start=1e-6, end=1e-6)
+assert [(cold(t, scores, 2), cold.resolved())[1] for t in (0, 10)] == [False, True]
 assert Annealing(50)(0, torch.zeros(3, 6), 2) == 1
 """,
 }
