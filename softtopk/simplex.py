@@ -16,7 +16,8 @@ that the selection of a k-th score takes.
 *Taylor softmax* and *sparse softmax* are not of that form.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
-*distributions/sparsemax* and *distributions/entmax*.
+*distributions/sparsemax*, *distributions/entmax* and, for orders below 1,
+*computing/entmax*.
 """
 
 from __future__ import annotations

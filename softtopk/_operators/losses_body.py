@@ -26,7 +26,7 @@ whose class index is `ignore_index` do not count.  Their gradient comes through
 `softtopk.linearize`.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
-*distributions/sparsemax*, *distributions/entmax* and *selection/family*.
+*distributions/losses*, *selection/family* and *selection/neighbours*.
 """
 
 # The shares in these gradients can be differentiated any number of times.  So no
