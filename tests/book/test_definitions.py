@@ -53,6 +53,7 @@ OPERATORS = (
     "selection/exponential",
     "selection/sigmoid",
     "selection/laplace",
+    "selection/sparse",
     "selection/family",
     "selection/sorting",
     "selection/hard",

@@ -116,7 +116,7 @@ def test_results_are_whole_words_and_set_formulas(results: Page) -> None:
     assert results.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-SMOOTHNESS = "Smoothness and sparsity: Lipschitz constants and exact zeros"
+SMOOTHNESS = "Smoothness: the Lipschitz constants of soft selections"
 
 
 @pytest.mark.parametrize("results", ["cocoercivity"], indirect=True)
