@@ -37,7 +37,6 @@ from uuid import uuid4
 
 import dask.array as da
 import numpy as np
-from dask.base import compute_as_if_collection
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import ArrayLike
 
@@ -658,9 +657,9 @@ class _DaskRows:
         place = np.full(self.count, -1)
         left = np.arange(self.count) if left is None else left
         place[left] = np.arange(len(left))
+        many = list(np.ndindex(*self.x.numblocks[self.ndim :]))
         tasks: dict[Any, Any] = {}
-        keys: list[list[Any]] = []
-        known = []
+        known: list[Array] = []
         name = f"softtopk-{function.__name__.strip('_')}-{uuid4().hex}"
         for index in np.ndindex(*self.grid):
             own = rows[self.place(index)].reshape(-1)
@@ -670,14 +669,17 @@ class _DaskRows:
             which = None if on.all() else np.flatnonzero(on)
             taken = [column[place[own[on]]] for column in columns]
             task = partial(_task, self.ndim, which, function, taken, how)
+            for seed, last in enumerate(many):
+                block = self.x.name, *index, *last
+                tasks[name, len(known), seed] = task, seed, block
             known.append(own[on])
-            keys.append([])
-            for seed, last in enumerate(np.ndindex(*self.x.numblocks[self.ndim :])):
-                keys[-1].append((name, len(keys), seed))
-                tasks[keys[-1][-1]] = task, seed, (self.x.name, *index, *last)
+        if not known:
+            return []
+        # An array of objects, one of each chunk.
         graph = HighLevelGraph.from_collections(name, tasks, dependencies=[self.x])
-        found = compute_as_if_collection(da.Array, graph, keys)
-        return list(zip(known, found, strict=True))
+        chunks = (1,) * len(known), (1,) * len(many)
+        found = da.Array(graph, name, chunks, dtype=object).compute()
+        return list(zip(known, found.tolist(), strict=True))
 
     def expand(self, out: Any) -> Any:
         """A lazy result with an entry for each score, in the shape of the scores."""
@@ -751,8 +753,10 @@ def _task(
     """What a function finds of some rows of a chunk."""
     rows = x.reshape(math.prod(x.shape[:batch]), math.prod(x.shape[batch:]))
     rows = rows if which is None else rows[which]
+    found = np.empty((1, 1), object)
     with np.errstate(all="ignore"):
-        return function(rows, *columns, seed=seed, **how)
+        found[0, 0] = function(rows, *columns, seed=seed, **how)
+    return found
 
 
 def _as_floats(x: Array) -> Array:

@@ -452,8 +452,8 @@ class ChunkSearch:
         many = np.minimum(y, self.s - y) >= _SEEN
         if _one_node(self.curve) and not sharp and (many & (error < _NEAR)).all():
             reach = SPREAD[0] * error
-            last = kinks_of(self.curve) and self._around(at, reach) <= self.most() / 2
-            self.single, self.first = True, not np.all(last)
+            few = (self._around(at, reach) <= self.most() / 2).all()
+            self.single, self.first = True, self.curve is SIGMOID or not few
             self.outer = np.full(len(y), -1.0) if self.first else reach
             self.guess, self.spare = (y, slope, error), self.nodes
             self.nodes = Points(at.a[:, None], at.t[:, None])

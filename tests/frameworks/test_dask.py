@@ -143,6 +143,15 @@ def test_at_most_four_passes(curve):
         assert max(counts) <= 4
 
 
+@pytest.mark.parametrize("curve", ["exp", "laplace", "sigmoid", "clip"])
+def test_usual_rows_take_two_or_three_passes(curve):
+    """Two if few scores are near a kink: then the first node is the last."""
+    x = np.random.default_rng(0).standard_normal((3, N), dtype=np.float32)
+    with Passes() as seen:
+        stk.threshold(da.from_array(x, chunks=(2, 6000)), [900, 2000.5, 5000], curve)
+    assert seen.count == (2 if curve in ("exp", "laplace") else 3)
+
+
 def test_a_pass_is_one_graph_for_all_rows_and_reads_each_chunk_once():
     read = []
 
