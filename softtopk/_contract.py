@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
 
 ONLY_IF = {
     "own_rows": ("rows", "priced", "partition"),
-    "in_memory": ("folded", "folded_carry", "unfolded"),
+    "in_memory": ("folded",),
     "how": ("simplex",),
 }
 """An adapter has the members on the right exactly if it overrides the one on the left.
@@ -242,9 +242,6 @@ class Adapter(Protocol):
     def running_max(self, x: Any) -> Any:
         """The largest entry up to each place of a row; it needs no derivative."""
 
-    def running_product(self, x: Any, back: bool) -> Any:
-        """The products up to each entry along the last axis; from it on if `back`."""
-
     def descending(self, x: Any) -> Any:
         """The places of the entries of each row, the largest first.
 
@@ -254,24 +251,15 @@ class Adapter(Protocol):
     def parts(self, f: Callable[..., Any], *arrays: Any) -> Any:
         """f of the arrays, which works entry by entry, in parts that fit the cache."""
 
-    def recur(self, decays: Any, values: Any, back: bool) -> Any:
-        """The sums by the decays of `all_thresholds.Decays`, within blocks.
+    def recur(self, steps: Any, values: Any, back: bool) -> Any:
+        """The sums of values over the points up to each, or from it on, times decays.
 
-        By default from those over 1, 2, 4, ... points, by forming sums of two,
-        four and so on.  One that is `in_memory` may get `folded` decays.
+        `steps` are the decays over 1, 2, 4, ... points as `all_thresholds.terms_of`, or
+        with None for s.
         """
 
-    def folded(self, x: Any) -> Any:
-        """The decays within blocks with the points along the first axis, as a copy."""
-
-    def folded_carry(self, decays: Any, entry: Any, back: bool) -> Any:
-        """The decay from the last point of the block before to each point of a block.
-
-        `entry` is that to its first point, `decays` are those between its points.
-        """
-
-    def unfolded(self, values: Any, decays: Any, before: Any, back: bool) -> Any:
-        """Sums of folded blocks, with what the blocks before add, as blocks."""
+    def folded(self, *args: Any) -> Any:
+        """The `FoldedBlocks` of a long line."""
 
     def accumulate(self, x: Any) -> Any:
         """The cumulative sums of rows of floats."""

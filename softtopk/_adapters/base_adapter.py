@@ -74,17 +74,19 @@ class Base:
         return None
 
     @classmethod
-    def recur(cls, decays: Any, values: Any, back: bool) -> Any:
-        s = 1
-        for decay in decays:
+    def recur(cls, steps: Any, values: Any, back: bool) -> Any:
+        size = 1
+        for c, s in steps:
             if back:
-                head, tail = values[..., :-s], values[..., -s:]
-                head = head + decay * values[..., s:]
+                same, more = values[..., -size:], c * values[..., size:]
+                rest = values[..., :-size]
             else:
-                head, tail = values[..., :s], values[..., s:]
-                tail = tail + decay * values[..., :-s]
-            values = cls.concat([head, tail], axis=-1)  # type: ignore[attr-defined]
-            s *= 2
+                same, more = values[..., :size], c * values[..., :-size]
+                rest = values[..., size:]
+            rest = more + (rest if s is None else rest + s * more)
+            parts = [rest, same] if back else [same, rest]
+            values = cls.concat(parts, axis=-1)  # type: ignore[attr-defined]
+            size *= 2
         return values
 
     @staticmethod

@@ -292,10 +292,6 @@ class _Jax(Base):
         return out.reshape(*shape, n)
 
     @staticmethod
-    def running_product(x: Any, back: bool) -> Any:
-        return jax.lax.cumprod(x, x.ndim - 1, reverse=back)
-
-    @staticmethod
     def running_max(x: Any) -> Any:
         return jax.lax.cummax(x, x.ndim - 1)
 

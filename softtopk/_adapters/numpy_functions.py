@@ -10,6 +10,7 @@ import numpy as np
 from .._contract import Adapter
 from .._rows import numpy_rows as core
 from .._rows.namespace import clip
+from .._search.numpy_blocks import FoldedBlocks
 from .._search.numpy_polynomials import numpy_horner, numpy_weights
 from .base_adapter import Base
 
@@ -114,12 +115,6 @@ class NumPy(Base):
         return np.cumsum(x, axis=-1)
 
     @staticmethod
-    def running_product(x: Any, back: bool) -> Any:
-        if back:
-            return np.multiply.accumulate(x[..., ::-1], axis=-1)[..., ::-1]
-        return np.multiply.accumulate(x, axis=-1)
-
-    @staticmethod
     def running_max(x: Any) -> Any:
         return np.maximum.accumulate(x, axis=-1)
 
@@ -144,64 +139,20 @@ class NumPy(Base):
         return tuple(out) if len(out) > 1 else out[0]
 
     @staticmethod
-    def recur(decays: Any, values: Any, back: bool) -> Any:
-        """The recurrence, point by point or over doubled distances."""
-        if isinstance(decays, list):
-            out, s = values.copy(), 1
-            for decay in decays:
-                if back:
-                    out[..., :-s] += decay * out[..., s:]
-                else:
-                    out[..., s:] += decay * out[..., :-s]
-                s *= 2
-            return out
-        last, (rows, many, _) = len(decays), values.shape
-        out = np.empty((last + 1, rows, many), values.dtype)
-        step = max(1, 4 * _PART // (rows * (last + 1)))
-        for i in range(0, many, step):
-            at = slice(None), slice(i, i + step)
-            y, decay = out[:, *at], decays[:, *at]
-            y[...] = np.moveaxis(values[at], -1, 0)
-            for t in range(last):
-                if back:
-                    y[last - t - 1] += decay[last - t - 1] * y[last - t]
-                else:
-                    y[t + 1] += decay[t] * y[t]
-        return out
-
-    @staticmethod
-    def folded(x: Any) -> Any:
-        return np.array(np.moveaxis(x, -1, 0), order="C")
-
-    @staticmethod
-    def folded_carry(decays: Any, entry: Any, back: bool) -> Any:
-        last = len(decays)
-        out = np.empty((last + 1, *entry.shape), entry.dtype)
-        out[last if back else 0] = entry
-        for t in range(last):
+    def recur(steps: Any, values: Any, back: bool) -> Any:
+        out, size = values.copy(), 1
+        for c, s in steps:
             if back:
-                i = last - t - 1
-                np.multiply(out[i + 1], decays[i, :, :-1], out=out[i])
+                more, rest = c * out[..., size:], out[..., :-size]
             else:
-                np.multiply(out[t], decays[t, :, 1:], out=out[t + 1])
+                more, rest = c * out[..., :-size], out[..., size:]
+            if s is not None:
+                rest += s * more
+            rest += more
+            size *= 2
         return out
 
-    @staticmethod
-    def unfolded(values: Any, decays: Any, before: Any, back: bool) -> Any:
-        block, rows, many = values.shape
-        out = np.empty((rows, many, block), values.dtype)
-        inner = values[..., :-1] if back else values[..., 1:]
-        before = before[:, 1:] if back else before[:, :-1]
-        step = max(1, 4 * _PART // (rows * block))
-        for i in range(0, many, step):
-            at = slice(None), slice(i, i + step)
-            inner[:, *at] += decays[:, *at] * before[at]
-        for i in range(
-            0, many, step
-        ):  # in parts, so that both layouts stay in the cache
-            part = slice(i, i + step)
-            out[:, part] = np.moveaxis(values[..., part], 0, -1)
-        return out
+    folded = FoldedBlocks
 
     @staticmethod
     def accumulate(x: Any) -> Any:

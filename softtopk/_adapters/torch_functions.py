@@ -381,12 +381,6 @@ class Arrays(Base):
         return out.scatter_add(-1, index, values)
 
     @staticmethod
-    def running_product(x: Any, back: bool) -> Any:
-        if back:
-            return torch.flip(torch.cumprod(torch.flip(x, (-1,)), -1), (-1,))
-        return torch.cumprod(x, -1)
-
-    @staticmethod
     def running_max(x: Any) -> Any:
         return torch.cummax(x.detach(), dim=-1).values
 

@@ -167,8 +167,8 @@ class Order(Thresholds):
 
         def rank(place: Any, E: Any, e: Any) -> Any:
             above, below = self.beside(place)
-            out = xp.astype(place, E.dtype) + 1 - E * xp.take(U, above)
-            out = out + e * xp.take(V, below)
+            out = e * xp.take(V, below) - E * xp.take(U, above)
+            out = xp.astype(place + 1, E.dtype) + out
             return xp.minimum(xp.clip(out, 1, None), count)
 
         out = xp.parts(rank, self.place, self.E, self.e)

@@ -23,9 +23,10 @@ nothing is subtracted from it.  Derived in *computing/sorting*.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._contract import Adapter
 from ..curves import EXP, LAPLACE, Curve
@@ -33,12 +34,11 @@ from ..curves import EXP, LAPLACE, Curve
 FAR = 1e5
 """A distance beyond which an exponential is 0, also after a product with it."""
 
-_BLOCK = 8
-"""The length of a block of a long line.
+NEAR = math.log(2)
+"""The distance up to which a decay d is kept as d - 1."""
 
-Decays are multiplied only within a block.  If all gaps are equal, so is the rounding of
-each decay, and it is multiplied, too: blocks are short.
-"""
+_BLOCK = 16
+"""The length of a block of a long line."""
 
 _WHOLE = 128
 """Rows of at most this length are not cut into blocks: that would take them longer."""
@@ -67,121 +67,139 @@ def once(f: Callable[[Any], Any]) -> Any:
     return property(get, doc=f.__doc__)
 
 
-class Decays(NamedTuple):
-    """Decays along a line of n points, for the sums over the points up to each point.
+def _distances(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
+    """Those of points, each given by a score and an offset in units of tau."""
 
-    A long line is cut into blocks of B points: arrays (..., n / B, B).
-
-    Attributes
-    ----------
-    n : int
-    steps : list of arrays
-        The decays over 1, 2, 4, ... points within a line or a block; or, of a long line
-        on NumPy, the decays over one point as one array (B - 1, ..., n / B).
-    carry : array (..., n / B - 1, B), optional
-        The decays from the last point of the block before; of a long line on NumPy as
-        an array (B, ..., n / B - 1).
-    ends : Decays, optional
-        Those of the last points of the blocks.
-    back : bool
-        Whether the line is followed from its end to its start, so that "before" and
-        "last" mean "after" and "first".
-    """
-
-    n: int
-    steps: Any
-    carry: Any = None
-    ends: Any = None
-    back: bool = False
-
-
-def _blocks(xp: Adapter, v: Any) -> Any:
-    """A line cut into blocks, and filled up with zeros."""
-    rest = -v.shape[-1] % _BLOCK
-    if rest:
-        v = xp.concat([v, xp.zeros_like(v[..., :rest])], axis=-1)
-    return xp.reshape(v, (*v.shape[:-1], v.shape[-1] // _BLOCK, _BLOCK))
-
-
-def _decays(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
-    """e^-distance between points, each given by a score and an offset in units of tau.
-
-    Between blocks it comes from the positions: in a product of the decays of all points
-    between, the rounding errors would add up.
-    """
-
-    def decay(x: Any, y: Any, *offsets: Any) -> Any:
+    def distance(x: Any, y: Any, *offsets: Any) -> Any:
         away = (x - y) / tau
         if offsets:
             away = away + (offsets[0] - offsets[1])
         away = abs(away)
-        return xp.exp(-xp.where(away < FAR, away, FAR))  # infinities and NaN are FAR
+        return xp.where(away < FAR, away, FAR)  # infinities and NaN are FAR
 
     pairs = zip(here, there, strict=True)
-    return xp.parts(decay, *(p for pair in pairs for p in pair))
+    return xp.parts(distance, *(p for pair in pairs for p in pair))
 
 
-def _both_ways(
-    xp: Adapter, points: list[Any], tau: Any, decay: Any, short: int = _WHOLE
-) -> tuple[Decays, Decays]:
-    """Those for both directions, from the decays between neighbours."""
-    n = points[0].shape[-1]
-    if n <= short:
-        steps, s = [decay], 1
-        while 2 * s < n:
-            steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
-            s *= 2
-        return Decays(n, steps), Decays(n, steps, back=True)
-    # The decay to each point from the one before; to the first of a block in `entry`.
-    into = _blocks(xp, xp.concat([xp.zeros_like(decay[..., :1]), decay], axis=-1))
-    inner, entry = into[..., 1:], into[..., 1:, :1]
-    folded = xp.in_memory and decay.size > _MANY
-    if folded:
-        steps = xp.folded(inner)
-    else:
-        steps, s = [inner], 1
-        while 2 * s < _BLOCK:
-            steps.append(steps[-1][..., :-s] * steps[-1][..., s:])
-            s *= 2
-    both = []
-    for back in (False, True):
-        if folded:
-            carry = xp.folded_carry(steps, entry[..., 0], back)
-        elif back:
-            carry = xp.concat([inner[..., :-1, :], entry], axis=-1)
-            carry = xp.running_product(carry, True)
+def terms_of(xp: Adapter, away: Any) -> tuple[Any, Any]:
+    """c and s with e^-away = c (1 + s), so that s is -1/2 at least.
+
+    The decay of neighbours at a high temperature is close to 1 and would be rounded by
+    much more than its difference s from 1.  Here c is exactly 1 and s is accurate.  In
+    y = z + (v + s z), with z = c times the sum before, only the last addition rounds a
+    number as large as y.
+    """
+    near = xp.clip(away, None, NEAR)
+    return xp.exp(near - away), xp.expm1(-near)
+
+
+def _doubled(steps: list[Any], n: int, size: int = 1) -> list[Any]:
+    """The terms over 1, 2, 4, ... of n points from those over one point."""
+    while 2 * size < n:
+        c, s = steps[-1]
+        before, after = (..., slice(-size)), (..., slice(size, None))
+        if s is not None:
+            s = s[before] + (s[after] + s[before] * s[after])
+        steps.append((c[before] * c[after], s))
+        size *= 2
+    return steps
+
+
+class Blocks:
+    """The blocks of a long line, and the decays within them and between them.
+
+    The decays between blocks come from the positions, so that the rounding errors of
+    the decays of all points between do not add up.
+
+    Parameters
+    ----------
+    points : list of arrays (..., n)
+        Scores and, optionally, offsets in units of the temperature.
+    ways : booleans
+        The directions in which sums are wanted: True is from the end to the start, so
+        that "before" means "after".
+    """
+
+    def __init__(self, xp: Adapter, points: list[Any], tau: Any, ways: Any) -> None:
+        self.xp, self.n = xp, points[0].shape[-1]
+        tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        at = [self._cut(p) for p in points]
+
+        def terms(here: Any, there: Any) -> tuple[Any, Any]:
+            return terms_of(xp, _distances(xp, here, there, tau))
+
+        first = terms([p[..., :-1] for p in at], [p[..., 1:] for p in at])
+        self.steps = _doubled([first], _BLOCK)
+        self.ends = {back: [p[..., 0 if back else -1] for p in at] for back in ways}
+        self.across = {
+            back: terms(
+                [self._beyond(p, back)[..., None] for p in self.ends[back]],
+                [p[..., :-1, :] if back else p[..., 1:, :] for p in at],
+            )
+            for back in ways
+        }
+
+    @staticmethod
+    def _beyond(ends: Any, back: bool) -> Any:
+        """The values at the ends of the blocks before those that have one."""
+        return ends[..., 1:] if back else ends[..., :-1]
+
+    def _cut(self, v: Any) -> Any:
+        """A line cut into blocks, and filled up with zeros."""
+        xp, rest = self.xp, -v.shape[-1] % _BLOCK
+        if rest:
+            v = xp.concat([v, xp.zeros_like(v[..., :rest])], axis=-1)
+        return xp.reshape(v, (*v.shape[:-1], v.shape[-1] // _BLOCK, _BLOCK))
+
+    def inner(self, v: Any, back: bool) -> tuple[Any, Any]:
+        """The sums within each block, and those over whole blocks."""
+        y = self.xp.recur(self.steps, self._cut(v), back)
+        return y, y[..., 0 if back else -1]
+
+    def outer(self, y: Any, before: Any, back: bool) -> Any:
+        """These sums with what the blocks before add; `before` are sums of blocks."""
+        c, s = self.across[back]
+        more = c * self._beyond(before, back)[..., None]
+        if back:
+            inner = more + (y[..., :-1, :] + s * more)
+            y = self.xp.concat([inner, y[..., -1:, :]], axis=-2)
         else:
-            carry = xp.running_product(into, False)[..., 1:, :]
-        at = [_blocks(xp, p)[..., 0 if back else -1] for p in points]
-        far = _decays(xp, [p[..., :-1] for p in at], [p[..., 1:] for p in at], tau)
-        ends = _both_ways(xp, at, tau, far, _SHORT)[back]
-        both.append(Decays(n, steps, carry, ends, back))
-    return both[0], both[1]
+            inner = more + (y[..., 1:, :] + s * more)
+            y = self.xp.concat([y[..., :1, :], inner], axis=-2)
+        y = self.xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
+        return y[..., : self.n]
 
 
-def _summed(xp: Adapter, decays: Decays, v: Any) -> Any:
-    """For each point the sum of v over it and the points before, times the decays."""
-    cut, back = decays.carry is not None, decays.back
-    y = xp.recur(decays.steps, _blocks(xp, v) if cut else v, back)
-    if not cut:
-        return y
-    if isinstance(decays.steps, list):
-        before = _summed(xp, decays.ends, y[..., 0] if back else y[..., -1])
-        y = _carried(xp, y, decays.carry, before, back)
-    else:  # folded, with the points of a block along the first axis
-        before = _summed(xp, decays.ends, y[0] if back else y[-1])
-        y = xp.unfolded(y, decays.carry, before, back)
-    y = xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
-    return y[..., : decays.n]
+class _Line:
+    """Points along a line, for the sums over the points up to each point."""
 
+    def __init__(
+        self, xp: Adapter, points: list[Any], tau: Any, ways: Any, decay: Any = None
+    ) -> None:
+        """`decay` are those between neighbours, of a line that is a whole row."""
+        self.xp, n = xp, points[0].shape[-1]
+        self.blocks: Any = None
+        if n <= (_SHORT if decay is None else _WHOLE):
+            self.steps = [(decay, None)]
+            if decay is None:
+                ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
+                self.steps = [terms_of(xp, _distances(xp, *ends, tau))]
+            self.steps = _doubled(self.steps, n)
+            return
+        if xp.in_memory and points[0].size > _MANY:
+            terms = functools.partial(terms_of, xp)
+            self.blocks = xp.folded(terms, points, tau, _BLOCK, ways)
+        else:
+            self.blocks = Blocks(xp, points, tau, ways)
+        ends = self.blocks.ends
+        self.ends = {back: _Line(xp, ends[back], tau, (back,)) for back in ways}
 
-def _carried(xp: Adapter, y: Any, decays: Any, before: Any, back: bool) -> Any:
-    """The sums within blocks with what the blocks before add."""
-    if back:
-        more = y[..., :-1, :] + decays * before[..., 1:, None]
-        return xp.concat([more, y[..., -1:, :]], axis=-2)
-    more = y[..., 1:, :] + decays * before[..., :-1, None]
-    return xp.concat([y[..., :1, :], more], axis=-2)
+    def sums(self, v: Any, back: bool) -> Any:
+        """For each point the sum of v over it and those before, times the decays."""
+        if self.blocks is None:
+            return self.xp.recur(self.steps, v, back)
+        inner, ends = self.blocks.inner(v, back)
+        return self.blocks.outer(inner, self.ends[back].sums(ends, back), back)
 
 
 class Both:
@@ -196,13 +214,12 @@ class Both:
     def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
         self.xp = xp
         ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
-        self.decay = _decays(xp, *ends, tau)  # between neighbours
-        self._before, self._after = _both_ways(xp, points, tau, self.decay)
+        self.decay = xp.exp(-_distances(xp, *ends, tau))  # between neighbours
+        self._line = _Line(xp, points, tau, (False, True), self.decay)
 
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
-        xp = self.xp
-        return _summed(xp, self._before, before), _summed(xp, self._after, after)
+        return self._line.sums(before, False), self._line.sums(after, True)
 
 
 class Thresholds:

@@ -128,12 +128,6 @@ class Strict(Base):
         return api.asarray(np.maximum.accumulate(plain(x), axis=-1))
 
     @staticmethod
-    def running_product(x, back):
-        x = api.flip(x, axis=-1) if back else x
-        x = api.cumulative_prod(x, axis=-1)
-        return api.flip(x, axis=-1) if back else x
-
-    @staticmethod
     def scatter(values, index, n):
         found = api.arange(n)[:, None] == index[..., None, :]
         values = Strict.counted(found) if values is None else values[..., None, :]
