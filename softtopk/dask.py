@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -40,6 +41,7 @@ import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 from numpy.typing import ArrayLike
 
+from ._rows.adapter_rows import Asked
 from ._rows.budget import Budget
 from ._rows.numpy_rows import (
     Array,
@@ -61,7 +63,7 @@ from ._rows.numpy_rows import (
     real_numbers,
 )
 from ._search import chunk_order, chunk_pass, chunk_results, chunk_search, root
-from .curves import CLIP, Curve, resolve
+from .curves import CLIP, EXP, Curve, resolve
 from .curves import entmax as entmax_curve
 
 __all__ = [
@@ -137,9 +139,8 @@ def soft_topk(
     The threshold is computed before this returns, the shares when they are asked for.
     The passes are described in `softtopk._search.chunk_search`.
     """
-    return _point(
-        x, k, curve, temperature, axis, where, cost, per, empty=empty
-    ).shares()
+    asked = Asked(x, k, curve, temperature, axis, where, cost, per, empty)
+    return _point(asked).shares()
 
 
 def threshold(
@@ -171,7 +172,8 @@ def threshold(
     TypeError, ValueError, NotImplementedError
         As in `soft_topk`.
     """
-    return _point(x, k, curve, temperature, axis, where, cost, per).thresholds()
+    asked = Asked(x, k, curve, temperature, axis, where, cost, per)
+    return _point(asked).thresholds()
 
 
 def softmax(
@@ -203,8 +205,8 @@ def softmax(
     -----
     One pass finds the largest score of each row and the sum of the exponentials.
     """
-    found = _weighed(x, temperature, axis, where, empty)
-    return found.lazy(_softmax)
+    asked = Asked(x, 1, EXP, temperature, axis, where, empty=empty)
+    return _weighed(asked).lazy(_softmax)
 
 
 def log_softmax(
@@ -227,7 +229,8 @@ def log_softmax(
     TypeError, ValueError
         As in `softmax`.
     """
-    return _weighed(x, temperature, axis, where, "raise").lazy(_log_softmax)
+    asked = Asked(x, 1, EXP, temperature, axis, where)
+    return _weighed(asked).lazy(_log_softmax)
 
 
 def logsumexp(
@@ -250,7 +253,8 @@ def logsumexp(
     TypeError, ValueError
         As in `softmax`.
     """
-    return _weighed(x, temperature, axis, where, "raise").logarithm()
+    asked = Asked(x, 1, EXP, temperature, axis, where)
+    return _weighed(asked).logarithm()
 
 
 def sparsemax(
@@ -278,7 +282,8 @@ def sparsemax(
     TypeError, ValueError
         As in `softmax`.
     """
-    return _of_simplex(x, CLIP, temperature, axis, where, empty).shares()
+    asked = Asked(x, 1, CLIP, temperature, axis, where, empty=empty, finite=True)
+    return _point(asked).shares()
 
 
 def entmax(
@@ -311,17 +316,9 @@ def entmax(
     NotImplementedError
         If alpha is an array or outside [1, 2], where the package has no curve for it.
     """
-    given = real_numbers(alpha, "alpha")
-    for bad in given[~((given > 0) & (given < np.inf))]:
-        real_number(bad, "alpha", above=0)
-    if given.ndim or not 1 <= given <= 2:
-        raise NotImplementedError(
-            f"alpha must be one number from 1 to 2 on Dask arrays, got {alpha!r}"
-        )
-    if given == 1:
-        return softmax(x, temperature=temperature, axis=axis, where=where, empty=empty)
-    curve = entmax_curve(float(given))
-    return _of_simplex(x, curve, temperature, axis, where, empty).shares()
+    curve = _of_order(alpha)
+    asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, finite=True)
+    return _weighed(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
 
 
 def top_k(
@@ -357,9 +354,8 @@ def top_k(
         If there are costs, or ties="first" is asked for along several axes.
     """
     share = check_ties(ties)
-    _check_cost(cost, per)
-    found = _ranked(x, k, axis, where, empty, whole=not share)
-    return found.indicator(share)
+    asked = Asked(x, k, EXP, 1.0, axis, where, cost, per, empty, whole=not share)
+    return _ranked(asked).indicator(share)
 
 
 def top_k_sum(x: Any, k: ArrayLike, axis: Axis = -1, where: Any = None) -> Any:
@@ -380,7 +376,7 @@ def top_k_sum(x: Any, k: ArrayLike, axis: Axis = -1, where: Any = None) -> Any:
     TypeError, ValueError
         As in `top_k`.
     """
-    return _ranked(x, k, axis, where, "raise").sums()
+    return _ranked(Asked(x, k, EXP, axis=axis, where=where)).sums()
 
 
 def top_k_indices(
@@ -422,7 +418,8 @@ def top_k_indices(
     many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
     number = None if many else check_count(k)
     given = k if number is None else number
-    found = _ranked(x, given, axis, where, empty, whole=True, largest=largest)
+    asked = Asked(x, given, EXP, axis=axis, where=where, empty=empty, whole=True)
+    found = _ranked(asked, largest)
     most = int(found.k.max(initial=0)) if number is None else number
     return found.places(most if width is None else check_width(width, most))
 
@@ -470,9 +467,6 @@ class Linearization:
         return self.pull(cotangent)
 
 
-_PLAIN = {"temperature": 1.0, "axis": -1, "where": None}
-
-
 def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linearization:
     """Value and derivative of an operator at a point.
 
@@ -502,26 +496,19 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     A pass more than the operator, for the sums of the slopes.  The products are lazy,
     and take a pass for the sums with the tangent and one for the result.
     """
-    given: dict[str, Any]
     if operator in (soft_topk, threshold):
-        names = "x", "k", "curve"
-        given = dict(zip(names, args, strict=False)) | kwargs
-        options: dict[str, Any] = {"curve": "laplace", **_PLAIN}
-        point = _point(**(options | {"cost": None, "per": "entry"} | given))
-        return point.linearized(operator is threshold)
+        given = {"curve": "laplace"} | _given(operator, args, kwargs)
+        return _point(Asked(**given)).linearized(operator is threshold)
     if operator in (softmax, log_softmax, logsumexp):
-        options = {**_PLAIN, "empty": "raise"}
-        weighed = _weighed(*args, **(options | kwargs))
-        return weighed.linearized(operator)
+        given = _given(operator, args, kwargs)
+        return _weighed(Asked(**given, curve=EXP)).linearized(operator)
     if operator in (sparsemax, entmax):
-        given = dict(zip(("x", "alpha"), args, strict=False)) | kwargs
-        alpha = 2.0 if operator is sparsemax else given.pop("alpha", 1.5)
-        if alpha == 1:
-            return linearize(softmax, given.pop("x"), **given)
-        curve = CLIP if operator is sparsemax else entmax_curve(alpha)
-        options = {**_PLAIN, "empty": "raise"}
-        point = _of_simplex(curve=curve, **(options | given))
-        found = point.linearized(False)
+        given = _given(operator, args, kwargs)
+        curve = CLIP if operator is sparsemax else _of_order(given.pop("alpha", 1.5))
+        asked = Asked(**given, k=1, curve=curve, finite=True)
+        if curve is EXP:
+            return _weighed(asked).linearized(softmax)
+        found = _point(asked).linearized(False)
         found.dk = None  # the budget is 1
         return found
     known = "entmax, log_softmax, logsumexp, soft_topk, softmax, sparsemax, threshold"
@@ -534,41 +521,57 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
 # Arguments ----------------------------------------------------------------------------
 
 
-def _one_temperature(temperature: Any) -> float:
-    """The temperature, an error if there is one a row."""
-    if np.ndim(temperature):
-        raise NotImplementedError(
-            "temperature must be one number on Dask arrays, got shape "
-            f"{np.shape(temperature)}"
-        )
-    return check_temperature(temperature)
+def _given(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of an operator by their names, as far as they are given."""
+    return signature(operator).bind(*args, **kwargs).arguments
 
 
-def _check_cost(cost: None, per: str) -> None:
-    if per not in ("entry", "cost"):
-        raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
-    if cost is not None:
+def _of_order(alpha: Any) -> Curve:
+    """The curve of entmax, an error if there is none."""
+    given = real_numbers(alpha, "alpha")
+    for bad in given[~((given > 0) & (given < np.inf))]:
+        real_number(bad, "alpha", above=0)
+    if given.ndim or not 1 <= given <= 2:
         raise NotImplementedError(
-            "cost is not supported on Dask arrays, where its search would take ten "
-            "passes and more: use NumPy, PyTorch or JAX, "
-            f"got {type(cost).__name__}"
+            f"alpha must be one number from 1 to 2 on Dask arrays, got {alpha!r}"
         )
+    return entmax_curve(float(given))
 
 
 class _DaskRows:
-    """Scores in chunks, with the axes of a row last, and what restores their shape."""
+    """What is asked for, checked: scores in chunks, with the axes of a row last.
 
-    def __init__(self, x: Any, axis: Axis, where: Any) -> None:
-        x = da.asarray(x)
+    `shape`, `axes` and `given` restore their shape.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        temperature, where, per = asked.temperature, asked.where, asked.per
+        if np.ndim(temperature):
+            raise NotImplementedError(
+                "temperature must be one number on Dask arrays, got shape "
+                f"{np.shape(temperature)}"
+            )
+        self.tau = check_temperature(temperature)
+        check_empty(asked.empty)
+        if per not in ("entry", "cost"):
+            raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
+        if asked.cost is not None:
+            raise NotImplementedError(
+                "cost is not supported on Dask arrays, where its search would take ten "
+                "passes and more: use NumPy, PyTorch or JAX, "
+                f"got {type(asked.cost).__name__}"
+            )
+        x = da.asarray(asked.x)
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise TypeError(
                 f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
             )
         check_unmasked(x._meta, "x", ", and what takes part by `where`")
-        axes = check_axis(axis, x.ndim, "x")
+        axes = check_axis(asked.axis, x.ndim, "x")
         if 0 in [x.shape[i] for i in axes]:
             raise ValueError(
-                f"x must have at least one entry along axis {axis}, got shape {x.shape}"
+                f"x must have at least one entry along axis {asked.axis}, "
+                f"got shape {x.shape}"
             )
         if where is not None:
             where = da.asarray(where)
@@ -598,6 +601,7 @@ class _DaskRows:
             x.compute_chunk_sizes()
             self.shape = self.given = ()
         self.hold(x, batch)
+        self.asked, self.curve = asked, resolve(asked.curve)
 
     def hold(self, x: Any, batch: int) -> None:
         """Take an array with the axes of a row last."""
@@ -614,8 +618,9 @@ class _DaskRows:
             for starts, i in zip(self.starts, index, strict=False)
         )
 
-    def repeated(self, k: ArrayLike) -> Array:
+    def budgets(self) -> Array:
         """The budgets, one for each row; the rows are repeated where that needs it."""
+        k = self.asked.k
         given = real_numbers(np.asarray(k) if hasattr(k, "dask") else k, "k")
         try:
             wide = np.broadcast_shapes(self.batch, given.shape)
@@ -816,16 +821,19 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     return survey
 
 
-def _allowed(k: Array, survey: Any, empty: str, whole: bool = False) -> Array:
+def _allowed(rows: _DaskRows, k: Array, n: Array) -> Array:
     """The budgets, checked, and as `empty` has them in rows with too few entries."""
+    empty, whole, finite = rows.asked.empty, rows.asked.whole, rows.asked.finite
+    if finite and empty == "raise":
+        check_finite(n, "x")
     if empty != "raise":
-        k = np.where(survey.n == 0, 0, k)
+        k = np.where(n == 0, 0, k)
     if whole:
         check_whole(k)
     if empty == "all":
-        k = np.minimum(k, survey.n)
-    if not np.all((k >= 0) & (k <= survey.n)):
-        check_budget(k, survey.n, "x")
+        k = np.minimum(k, n)
+    if not np.all((k >= 0) & (k <= n)):
+        check_budget(k, n, "x")
     return k
 
 
@@ -833,46 +841,18 @@ def _allowed(k: Array, survey: Any, empty: str, whole: bool = False) -> Array:
 
 
 @quiet()
-def _point(
-    x: Any,
-    k: ArrayLike,
-    curve: str | Curve,
-    temperature: float,
-    axis: Axis,
-    where: Any,
-    cost: None,
-    per: str,
-    empty: str = "raise",
-) -> _Point:
+def _point(asked: Asked) -> _Point:
     """The rows with their thresholds."""
-    tau = _one_temperature(temperature)
-    check_empty(empty)
-    _check_cost(cost, per)
-    rows, curve = _DaskRows(x, axis, where), resolve(curve)
+    rows = _DaskRows(asked)
     before = rows.batch
-    budget = rows.repeated(k)
+    budgets = rows.budgets()
     survey = _surveyed(rows)
-    k = _allowed(budget, survey, empty)
-    a, t = _search(rows, survey, k, curve, tau)
-    return _Point(rows, curve, tau, a, t, before != rows.batch)
-
-
-@quiet()
-def _of_simplex(
-    x: Any, curve: Curve, temperature: float, axis: Axis, where: Any, empty: str
-) -> _Point:
-    """The same for the budget 1."""
-    tau, zeros = _one_temperature(temperature), check_empty(empty)
-    rows = _DaskRows(x, axis, where)
-    survey = _surveyed(rows)
-    if not zeros:
-        check_finite(survey.n, "x")
-    k = np.minimum(1.0, survey.n)
-    return _Point(rows, curve, tau, *_search(rows, survey, k, curve, tau), False)
+    a, t = _search(rows, survey, _allowed(rows, budgets, survey.n))
+    return _Point(rows, a, t, before != rows.batch)
 
 
 def _search(
-    rows: _DaskRows, survey: chunk_pass.Survey, k: Array, curve: Curve, tau: float
+    rows: _DaskRows, survey: chunk_pass.Survey, k: Array
 ) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
     a = np.zeros(rows.count)
@@ -884,11 +864,11 @@ def _search(
     whole = np.floor(k[free])
     budget = Budget(whole.astype(np.int64), k[free] - whole, given.n)
     short = rows.x.dtype == np.float32
-    search = chunk_search.ChunkSearch(curve, given, budget, tau, short)
+    search = chunk_search.ChunkSearch(rows.curve, given, budget, rows.tau, short)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
     while search.left.size:
         columns = search.nodes.a, search.nodes.t, *search.windows()
-        how = {"curve": curve, "tau": tau, "precise": search.precise}
+        how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
         found = rows.run(_measured, *columns, left=free[search.left], **how)
         search.learn(_merged([(own, chunk_pass.joined(parts)) for own, parts in found]))
@@ -909,15 +889,13 @@ class _Point(NamedTuple):
     """Rows with their thresholds, as anchors and offsets."""
 
     rows: _DaskRows
-    curve: Curve
-    tau: float
     a: Array
     t: Array
     repeated: bool
 
     def shares(self) -> Any:
         """The shares, lazy."""
-        curve, tau = self.curve, self.tau
+        curve, tau = self.rows.curve, self.rows.tau
 
         def shares(x: Array, a: Array, t: Array) -> Array:
             return chunk_results.shares(x, curve, tau, a, t)
@@ -927,7 +905,7 @@ class _Point(NamedTuple):
     @quiet()
     def thresholds(self) -> Any:
         """The thresholds in the units of the scores."""
-        return self.rows.reduce(self.a + self.tau * self.t)
+        return self.rows.reduce(self.a + self.rows.tau * self.t)
 
     @quiet()
     def linearized(self, of_threshold: bool) -> Linearization:
@@ -937,7 +915,7 @@ class _Point(NamedTuple):
                 "k must be one number or have the shape of x without its axis where a "
                 "derivative is asked for on Dask arrays"
             )
-        rows, curve, tau = self.rows, self.curve, self.tau
+        rows, curve, tau = self.rows, self.rows.curve, self.rows.tau
         own = self.a, self.t
         parts = rows.run(chunk_results.steepness, *own, curve=curve, tau=tau)
         W, top, faint = _merged(
@@ -1011,7 +989,6 @@ class _Weighed(NamedTuple):
     """Rows with their largest scores and what the others weigh beside these."""
 
     rows: _DaskRows
-    tau: float
     top: Array
     rest: Array
 
@@ -1021,7 +998,7 @@ class _Weighed(NamedTuple):
 
     def own(self, function: Callable[..., Array], dtype: Any = None) -> Any:
         """The same with the axes of a row last."""
-        tau = self.tau
+        tau = self.rows.tau
 
         def block(x: Array, top: Array, rest: Array) -> Array:
             return function(x, tau, top, rest)
@@ -1031,13 +1008,13 @@ class _Weighed(NamedTuple):
     @quiet()
     def logarithm(self) -> Any:
         """The smooth maximum."""
-        value = self.top + self.tau * np.log1p(self.rest)
+        value = self.top + self.rows.tau * np.log1p(self.rest)
         return self.rows.reduce(value.astype(self.rows.x.dtype))
 
     @quiet()
     def linearized(self, operator: Callable[..., Any]) -> Linearization:
         """The derivative of one of the operators."""
-        rows, tau = self.rows, self.tau
+        rows, tau = self.rows, self.rows.tau
         p = self.own(_softmax, np.float64)
         if operator is logsumexp:
             return _reducing(rows, self.logarithm(), None, p)
@@ -1060,15 +1037,13 @@ class _Weighed(NamedTuple):
 
 
 @quiet()
-def _weighed(
-    x: Any, temperature: float, axis: Axis, where: Any, empty: str
-) -> _Weighed:
+def _weighed(asked: Asked) -> _Weighed:
     """The largest score of each row, and the sum of the others' exponentials."""
-    tau, zeros = _one_temperature(temperature), check_empty(empty)
-    rows = _DaskRows(x, axis, where)
+    rows = _DaskRows(asked)
+    tau = rows.tau
     parts = rows.run(chunk_results.weigh, tau=tau)
     if not parts:
-        return _Weighed(rows, tau, np.empty(0), np.empty(0))
+        return _Weighed(rows, np.empty(0), np.empty(0))
     found = _merged([(own, chunk_results.weighed(some, tau)) for own, some in parts])
     wrong = np.flatnonzero(found.bad != 0)
     if wrong.size:
@@ -1076,9 +1051,9 @@ def _weighed(
             "x must be finite or -inf wherever it takes part, "
             f"got {float(found.bad[wrong[0]])}"
         )
-    if not zeros:
+    if asked.empty == "raise":
         check_finite(found.top > -math.inf, "x")
-    return _Weighed(rows, tau, found.top, found.rest)
+    return _Weighed(rows, found.top, found.rest)
 
 
 def _softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
@@ -1195,25 +1170,16 @@ class _Ranked(NamedTuple):
 
 
 @quiet()
-def _ranked(
-    x: Any,
-    k: ArrayLike,
-    axis: Axis,
-    where: Any,
-    empty: str,
-    whole: bool = False,
-    largest: bool = True,
-) -> _Ranked:
+def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     """The score at the place ceil(k) of each row, or of its negative."""
-    zeros = check_empty(empty)
-    rows = _DaskRows(x, axis, where)
+    rows = _DaskRows(asked)
     if not largest:  # an infinity stays what it is: no score, or an error
         rows.x = da.where(abs(rows.x) < math.inf, -rows.x, rows.x)
-    budget = rows.repeated(k)
-    if whole and not zeros:
-        check_whole(budget)
+    budgets = rows.budgets()
+    if asked.whole and asked.empty == "raise":
+        check_whole(budgets)
     survey = _surveyed(rows)
-    k = _allowed(budget, survey, empty, whole)
+    k = _allowed(rows, budgets, survey.n)
     pivot = np.full(rows.count, math.inf)
     above, tied = np.zeros((2, rows.count))
     free = np.flatnonzero(k > 0)
