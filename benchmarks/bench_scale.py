@@ -10,8 +10,11 @@ Times are in seconds, the least of some repeats: the clock's depends on what els
 machine does, the processor's hardly.
 
     python benchmarks/bench_scale.py [--repeats 3] [--scores 2e8] [--beside FOLDER]
+    python benchmarks/bench_scale.py --files --scores 1e9
 
-The folder is a checkout of another version, whose threshold is measured as well.
+The folder is a checkout of another version, whose threshold is measured as well.  The
+files are deleted at the end; those of 1e9 scores take 13 GB.  With ``--files`` what is
+stored of files with other numbers of scores, and of everything else, stays.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -63,7 +67,7 @@ RUNS = [
         (200_000_000, 20),
     )
 ]
-PIECES = 50  # of the files
+PIECE = 10_000_000  # scores in a chunk of the files, at most
 
 
 def least(
@@ -153,11 +157,23 @@ def on_workers(n: int, workers: int, chunks: int, repeats: int) -> dict[str, Any
         }
 
 
+def machine() -> str:
+    """The processor, its cores and the memory."""
+    name, memory = platform.processor() or platform.machine(), 0
+    about = Path("/proc/cpuinfo")
+    if about.exists():
+        lines = about.read_text().splitlines()
+        name = next((v.split(": ")[1] for v in lines if "model name" in v), name)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{name}, {os.cpu_count()} cores, {memory / 2**30:.0f} GiB"
+
+
 def store(folder: Path, n: int) -> dict[str, Callable[[], da.Array]]:
     """Write the scores to files of three kinds, and how each is opened."""
     import dask.dataframe as frames
 
-    rng, size = np.random.default_rng(0), n // PIECES
+    pieces = pieces_of(n)
+    rng, size = np.random.default_rng(0), n // pieces
     mapped = np.lib.format.open_memmap(
         folder / "x.npy", mode="w+", dtype=np.float32, shape=(n,)
     )
@@ -169,7 +185,7 @@ def store(folder: Path, n: int) -> dict[str, Callable[[], da.Array]]:
         ((start, stop),) = block_info[None]["array-location"]
         return np.load(folder / "x.npy", mmap_mode="r")[start:stop]
 
-    x = da.map_blocks(load, chunks=((size,) * PIECES,), dtype=np.float32)
+    x = da.map_blocks(load, chunks=((size,) * pieces,), dtype=np.float32)
     with dask.config.set(scheduler="synchronous"):
         x.to_zarr(folder / "x.zarr")
         frame = frames.from_dask_array(x[:, None], columns=["score"])
@@ -181,6 +197,11 @@ def store(folder: Path, n: int) -> dict[str, Callable[[], da.Array]]:
             "score"
         ].to_dask_array(),
     }
+
+
+def pieces_of(n: int) -> int:
+    """The number of chunks."""
+    return max(50, n // PIECE)
 
 
 def from_files(n: int) -> list[dict[str, Any]]:
@@ -213,7 +234,8 @@ def from_files(n: int) -> list[dict[str, Any]]:
                     {
                         "kind": kind,
                         "scores": n,
-                        "chunks": PIECES,
+                        "chunks": pieces_of(n),
+                        "machine": machine(),
                         "rounds": rounds[0],
                         "threshold": took,
                         "sum": plain,
@@ -258,7 +280,9 @@ def main() -> None:
             print(json.dumps(on_workers(*options.run, options.repeats)))
             return
         known = json.loads(TARGET.read_text()) if options.files else {}
-        found: dict[str, Any] = {**known, "files": from_files(int(options.scores))}
+        n = int(options.scores)
+        others = [run for run in known.get("files", []) if run["scores"] != n]
+        found: dict[str, Any] = {**known, "files": others + from_files(n)}
         if not options.files:
             found["workers"] = []
             for run in RUNS:

@@ -497,13 +497,13 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     and take a pass for the sums with the tangent and one for the result.
     """
     if operator in (soft_topk, threshold):
-        given = {"curve": "laplace"} | _given(operator, args, kwargs)
+        given = {"curve": "laplace"} | _by_name(operator, args, kwargs)
         return _point(Asked(**given)).linearized(operator is threshold)
     if operator in (softmax, log_softmax, logsumexp):
-        given = _given(operator, args, kwargs)
+        given = _by_name(operator, args, kwargs)
         return _weighed(Asked(**given, curve=EXP)).linearized(operator)
     if operator in (sparsemax, entmax):
-        given = _given(operator, args, kwargs)
+        given = _by_name(operator, args, kwargs)
         curve = CLIP if operator is sparsemax else _of_order(given.pop("alpha", 1.5))
         asked = Asked(**given, k=1, curve=curve, finite=True)
         if curve is EXP:
@@ -521,7 +521,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
 # Arguments ----------------------------------------------------------------------------
 
 
-def _given(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+def _by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     """The arguments of an operator by their names, as far as they are given."""
     return signature(operator).bind(*args, **kwargs).arguments
 
@@ -697,7 +697,11 @@ class _DaskRows:
         return column.reshape(self.batch)[()]
 
     def lazy(
-        self, function: Callable[..., Array], *columns: Array, dtype: Any = None
+        self,
+        function: Callable[..., Array],
+        *columns: Array,
+        dtype: Any = None,
+        **how: Any,
     ) -> Any:
         """A function of each chunk ``(r, m)`` and the numbers of its rows.
 
@@ -715,7 +719,8 @@ class _DaskRows:
             sizes = x.shape[: len(batch)], x.shape[len(batch) :]
             rows = x.reshape(*map(math.prod, sizes))
             with np.errstate(all="ignore"):  # as the caller's state is not the task's
-                return function(rows, *own).reshape(x.shape).astype(dtype, copy=False)
+                found = function(rows, *own, **how)
+            return found.reshape(x.shape).astype(dtype, copy=False)
 
         meta = np.empty((0,) * self.x.ndim, dtype)
         return da.map_blocks(block, self.x, dtype=dtype, meta=meta)
@@ -895,12 +900,10 @@ class _Point(NamedTuple):
 
     def shares(self) -> Any:
         """The shares, lazy."""
-        curve, tau = self.rows.curve, self.rows.tau
-
-        def shares(x: Array, a: Array, t: Array) -> Array:
-            return chunk_results.shares(x, curve, tau, a, t)
-
-        return self.rows.expand(self.rows.lazy(shares, self.a, self.t))
+        how = {"curve": self.rows.curve, "tau": self.rows.tau}
+        return self.rows.expand(
+            self.rows.lazy(chunk_results.shares, self.a, self.t, **how)
+        )
 
     @quiet()
     def thresholds(self) -> Any:
@@ -915,32 +918,25 @@ class _Point(NamedTuple):
                 "k must be one number or have the shape of x without its axis where a "
                 "derivative is asked for on Dask arrays"
             )
-        rows, curve, tau = self.rows, self.rows.curve, self.rows.tau
-        own = self.a, self.t
-        parts = rows.run(chunk_results.steepness, *own, curve=curve, tau=tau)
+        rows, tau, own = self.rows, self.rows.tau, (self.a, self.t)
+        how: dict[str, Any] = {"curve": rows.curve, "tau": tau}
+        parts = rows.run(chunk_results.steepness, *own, **how)
         W, top, faint = _merged(
             [(own, chunk_results.steepest(found)) for own, found in parts]
         )
         finite = np.isfinite(self.t)
         flat = (W == 0) & (top == -math.inf) & finite
-        if of_threshold and root.ends(curve) and flat.any():
+        if of_threshold and root.ends(rows.curve) and flat.any():
             raise NotImplementedError(
                 "a threshold that is the middle of an interval has no derivative on "
                 "Dask arrays: all shares of its row are 0 or 1"
             )
-        columns = self.a, self.t, W, top, faint
-
-        def normal(x: Array, *columns: Array) -> Array:
-            return chunk_results.normalised(x, curve, tau, *columns)
-
-        def slopes(x: Array, a: Array, t: Array) -> Array:
-            return chunk_results.chunk_slopes(x, curve, tau, a, t)
-
-        s = rows.lazy(normal, *columns, dtype=np.float64)
+        how["dtype"] = np.float64
+        s = rows.lazy(chunk_results.normalised, *own, W, top, faint, **how)
         if of_threshold:
             dk = np.where(W > 0, -tau / np.where(W > 0, W, 1), 0)
             return _reducing(rows, self.thresholds(), rows.reduce(dk), s)
-        w = rows.lazy(slopes, self.a, self.t, dtype=np.float64)
+        w = rows.lazy(chunk_results.chunk_slopes, *own, **how)
         return _symmetric(rows, self.shares(), rows.expand(s), w, s, tau)
 
 
@@ -998,12 +994,8 @@ class _Weighed(NamedTuple):
 
     def own(self, function: Callable[..., Array], dtype: Any = None) -> Any:
         """The same with the axes of a row last."""
-        tau = self.rows.tau
-
-        def block(x: Array, top: Array, rest: Array) -> Array:
-            return function(x, tau, top, rest)
-
-        return self.rows.lazy(block, self.top, self.rest, dtype=dtype)
+        how = {"dtype": dtype, "tau": self.rows.tau}
+        return self.rows.lazy(function, self.top, self.rest, **how)
 
     @quiet()
     def logarithm(self) -> Any:
@@ -1056,12 +1048,12 @@ def _weighed(asked: Asked) -> _Weighed:
     return _Weighed(rows, found.top, found.rest)
 
 
-def _softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
+def _softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
     e = np.exp(chunk_results.below(x, top, tau)) / (1 + rest)[:, None]
     return np.where(x > -math.inf, e, 0)
 
 
-def _log_softmax(x: Array, tau: float, top: Array, rest: Array) -> Array:
+def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
     d = chunk_results.below(x, top, tau) - np.log1p(rest)[:, None]
     return np.where(x > -math.inf, d, -math.inf)
 

@@ -222,12 +222,8 @@ def measure(
     listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
-        anchor, t, kind = schemed(curve, nodes, tau, dtype)
-        if kind is None and dtype != np.float64:
-            dtype = np.dtype(np.float64)
-            anchor, t, kind = schemed(curve, nodes, tau, dtype)
         size = PART // x.itemsize
-        scheme = kind(curve, size, dtype) if kind else None
+        anchor, t, scheme, dtype = schemed(curve, nodes, tau, dtype, size)
         room = np.empty(size, dtype)
         for rows, columns in places(x):
             some = x[rows, columns]
@@ -248,22 +244,24 @@ def measure(
 
 
 def schemed(
-    curve: Curve, nodes: Points, tau: float, dtype: Any
-) -> tuple[Array, Array, type[Scheme] | None]:
-    """One anchor for each row, the offsets of its nodes, and the scheme of the curve.
+    curve: Curve, nodes: Points, tau: float, dtype: Any, size: int
+) -> tuple[Array, Array, Scheme | None, Any]:
+    """One anchor for each row, the offsets of its nodes, and the curve's scheme.
 
-    There is none if an offset is so large that the scheme's exponentials leave the
-    range, or that single precision has no digits left for it.
+    The scheme works in the type that is given or, where single precision has no digits
+    left for an offset, in double precision.  There is none if an offset is so large
+    that its exponentials leave the range.
     """
-    middle = nodes.at((slice(None), slice(nodes.a.shape[1] // 2, None)))
-    anchor = middle.a[:, 0].astype(dtype).astype(np.float64)
-    t = (nodes.a - anchor[:, None]) / tau + nodes.t
-    kind = scheme_of(curve)
-    # `_FlatEntmaxSums.place` takes log(1 - b offset), so b offset stays well below 1.
-    reach = _REACH[dtype]
-    if isinstance(curve, Entmax) and kind is _FlatEntmaxSums:
-        reach = 0.25 / curve.b
-    return anchor, t, kind if (abs(t) < reach).all() else None
+    kind, middle = scheme_of(curve), nodes.at((slice(None), nodes.a.shape[1] // 2))
+    for used in (np.dtype(dtype), np.dtype(np.float64)):
+        anchor, reach = middle.a.astype(used).astype(np.float64), _REACH[used]
+        t = (nodes.a - anchor[:, None]) / tau + nodes.t
+        # `_FlatEntmaxSums.place` takes log(1 - b offset), so b offset is far below 1.
+        if isinstance(curve, Entmax) and kind is _FlatEntmaxSums:
+            reach = 0.25 / curve.b
+        if kind and (abs(t) < reach).all():
+            return anchor, t, kind(curve, size, used), used
+    return anchor, t, None, used
 
 
 def _widen(

@@ -14,15 +14,12 @@ from .chunk_pass import PART, Points, places, schemed
 from .numpy_sums import column
 
 
-def shares(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
+def shares(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
     """The shares of a chunk ``(r, m)``, in the type of its scores."""
     out = np.empty(x.shape, x.dtype)
     points = Points(a[:, None], t[:, None])
-    for dtype in (x.dtype, np.dtype(np.float64)):
-        anchor, offset, kind = schemed(curve, points, tau, dtype)
-        if kind:
-            break
-    scheme = kind(curve, PART // x.itemsize, dtype) if kind else None
+    size = PART // x.itemsize
+    anchor, offset, scheme, dtype = schemed(curve, points, tau, x.dtype, size)
     for rows, columns in places(x):
         some = x[rows, columns]
         if scheme is None:
@@ -53,7 +50,7 @@ def _distances(x: Array, tau: float, a: Array, t: Array) -> tuple[Array, Array]:
     return np.where(near, u, 0), near
 
 
-def chunk_slopes(x: Array, curve: Curve, tau: float, a: Array, t: Array) -> Array:
+def chunk_slopes(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
     """The slopes f' of a chunk ``(r, m)``."""
     out = np.empty(x.shape)
     for rows, columns in places(x):
@@ -99,13 +96,13 @@ def steepest(parts: list[Steepness]) -> Steepness:
 
 def normalised(
     x: Array,
-    curve: Curve,
-    tau: float,
     a: Array,
     t: Array,
     W: Array,
     top: Array,
     faint: Array,
+    curve: Curve,
+    tau: float,
 ) -> Array:
     """The slopes of a chunk over the sums of their rows, also where these underflow."""
     out = np.empty(x.shape)
