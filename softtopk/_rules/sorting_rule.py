@@ -20,11 +20,6 @@ class Order(Thresholds):
     """The sort and the ranks of rows, and the products with their derivatives."""
 
     @once
-    def none(self) -> Any:
-        """A column of zeros."""
-        return self.xp.zeros_like(self.x[..., :1])
-
-    @once
     def ones(self) -> tuple[Any, Any]:
         """The sums over thresholds of the decays to each, from above and from below."""
         one = self.xp.astype(self.valid, self.x.dtype)

@@ -59,7 +59,7 @@ def once(f: Callable[[Any], Any]) -> Any:
     """A property whose value is kept; torch.compile cannot trace cached_property."""
     name = f.__name__
 
-    def get(self: Thresholds) -> Any:
+    def get(self: Any) -> Any:
         if name not in self.kept:
             self.kept[name] = f(self)
         return self.kept[name]
@@ -212,10 +212,19 @@ class Both:
     """
 
     def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
-        self.xp = xp
-        ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
-        self.decay = xp.exp(-_distances(xp, *ends, tau))  # between neighbours
-        self._line = _Line(xp, points, tau, (False, True), self.decay)
+        self.xp, self._points, self._tau = xp, points, tau
+        self.kept: dict[str, Any] = {}
+        whole = self.decay if points[0].shape[-1] <= _WHOLE else None
+        self._line = _Line(xp, points, tau, (False, True), whole)
+
+    @once
+    def decay(self) -> Any:
+        """The decays between neighbours."""
+        here, there = (
+            [p[..., :-1] for p in self._points],
+            [p[..., 1:] for p in self._points],
+        )
+        return self.xp.exp(-_distances(self.xp, here, there, self._tau))
 
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
@@ -324,9 +333,24 @@ class Thresholds:
         least = float(xp.finfo(x.dtype).tiny)
         self.gap = xp.parts(self.apart, x[..., :-1], x[..., 1:])
 
-        def found(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
+        H = xp.take(xp.concat([self.none, self.H], axis=-1), a)
+        L = xp.take(xp.concat([self.L, self.none], axis=-1), a)
+
+        def one_sided(
+            a: Any, j: Any, valid: Any, L: Any, _: Any, D: Any
+        ) -> tuple[Any, ...]:
+            # The scores below have all of the budget that those above leave.
+            left = self.only(valid, xp.astype(j - a, x.dtype), 1)
+            near = xp.log(self.only(valid, L, 1) / left)
+            near = xp.minimum(xp.clip(near, 0, None), D)
+            at = xp.take(x, xp.clip(a, None, n - 1))
+            at, low = self.only(valid, at, -math.inf), self.only(valid, left / L)
+            return low, xp.zeros_like(low), a, at, self.only(valid, near)
+
+        def two_sided(
+            a: Any, j: Any, valid: Any, L: Any, H: Any, D: Any
+        ) -> tuple[Any, ...]:
             d = xp.astype(a - j, x.dtype)
-            H, L, D = self.around_gap(a)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
             P, Q, upper = self.alpha * L, self.beta * H, d > 0
             half = xp.sqrt(P * Q) * xp.exp(-D / 2)
@@ -339,34 +363,31 @@ class Thresholds:
             high = self.only(valid, Y / (H + least))
             # The distance to the nearer neighbour comes from a logarithm.
             ratio = xp.where(upper, Q, P) / (large + least)
-            if self.beta:  # for d = 0 free of the exponential, which may be 0
-                level = d == 0
-                near = xp.log(xp.where(level, (P + least) / (Q + least), ratio))
-                near = xp.where(level, (D - near) / 2, near)
-            else:
-                level = False
-                near = xp.log(ratio)
+            level = d == 0  # free of the exponential, which may be 0
+            near = xp.log(xp.where(level, (P + least) / (Q + least), ratio))
+            near = xp.where(level, (D - near) / 2, near)
             near = xp.minimum(xp.clip(near, 0, None), D)
             left = d >= 0
             anchor = xp.where(left, a - 1, a)
             at = xp.take(x, xp.clip(anchor, 0, n - 1))
             at = self.only(valid, at, -math.inf)
-            away = xp.where(upper | level, -near, xp.where(left, near - D, near))
+            away = xp.where(left, -near, near)
             return low, high, anchor, at, self.only(valid, away)
 
-        found_ = xp.parts(found, a, j, self.valid)
-        self.low, self.high, self.anchor, *self.points = found_
+        law = two_sided if self.beta else one_sided
+        found = xp.parts(law, a, j, self.valid, L, H, self.gaps(a))
+        self.low, self.high, self.anchor, *self.points = found
         self.over_thresholds = Both(xp, self.points, self.tau)
 
-    def around_gap(self, a: Any) -> tuple[Any, Any, Any]:
-        """H above and L below the gap under the a largest scores, and its width."""
-        xp, n = self.xp, self.x.shape[-1]
-        some, whole = a > 0, a < n
-        above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
-        H = xp.where(some, xp.take(self.H, above), 0)
-        L = xp.where(whole, xp.take(self.L, below), 0)
-        D = xp.take(self.gap, xp.clip(above, None, n - 2))
-        return H, L, xp.where(some & whole, D, FAR)
+    @once
+    def none(self) -> Any:
+        """A column of zeros."""
+        return self.xp.zeros_like(self.x[..., :1])
+
+    def gaps(self, a: Any) -> Any:
+        """The distance of the two scores at the gap under the a largest ones."""
+        far = self.none + FAR
+        return self.xp.take(self.xp.concat([far, self.gap, far], axis=-1), a)
 
     def _near(self, place: Any) -> None:
         xp, n = self.xp, self.x.shape[-1]
@@ -386,7 +407,7 @@ class Thresholds:
     def nearest_thresholds(self) -> tuple[Any, Any]:
         """Distances from each score to the next threshold above and below."""
         xp, left, away = self.xp, self.left, self.points[1]
-        _, _, D = self.around_gap(self.a)
+        D = self.gaps(self.a)
         lo = xp.where(left, xp.clip(D + away, 0, None), away)
         hi = xp.where(left, -away, xp.clip(D - away, 0, None))
         over, under = self.around(self.x, self.x)
