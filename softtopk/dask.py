@@ -21,7 +21,9 @@ chunk to an idle worker if that seems quicker; with the setting
 best: scheduling one takes milliseconds, calculating with it some ten nanoseconds an
 entry.
 
-What is missing here: costs, whose search takes ten passes and more; GradTopK and its
+What is missing here: costs, with which entries cross the threshold at speeds of their
+own, so that no interval of scores holds those near it: a trial with five thresholds a
+pass took four or five passes at best, and twenty at low temperatures; GradTopK and its
 relatives, whose recurrences run along the whole row; sorting and ranking, where each
 score of a row has a threshold of its own; and losses, which are a few lines with
 `threshold` and `logsumexp`.
@@ -557,8 +559,8 @@ class _DaskRows:
             raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
         if asked.cost is not None:
             raise NotImplementedError(
-                "cost is not supported on Dask arrays, where its search would take ten "
-                "passes and more: use NumPy, PyTorch or JAX, "
+                "cost is not supported on Dask arrays, where its search would take up "
+                "to twenty passes: use NumPy, PyTorch or JAX, "
                 f"got {type(asked.cost).__name__}"
             )
         x = da.asarray(asked.x)
@@ -808,7 +810,7 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     n = math.prod(rows.x.shape[rows.ndim :])
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
-    how = {"every": every, "size": max(64, (1 << 17) // many)}
+    how = {"every": every, "size": chunk_search.drawn(many)}
     taken = rows.run(chunk_pass.survey, left=None, **how)
     found = [(own, chunk_pass.surveyed(parts)) for own, parts in taken]
     if not found:

@@ -7,7 +7,8 @@ many.  The first pass, `survey`, draws a random sample of each row instead.
 1. The threshold of the sample is near that of the row.  The nodes of the second pass
    are the thresholds of the sample for budgets up to six of its standard deviations
    apart.  So they bracket the threshold of the row, and the window between them is
-   sampled anew.
+   sampled anew.  If few scores can lie between the two thresholds and the curve allows
+   step 3 with it, the sample's threshold is the only node, and step 3 follows at once.
 2. F at a threshold is nearly a linear function of the same sum over a sample.  So it is
    interpolated as a function of that sum.  If the bracket is short, at most a
    temperature, the cubic through the values and slopes at its ends is accurate to a
@@ -64,6 +65,11 @@ def stride(n: int, rows: int) -> float:
         return 1.0
     size = max(math.sqrt(32 * n), min(_LEAST, most))
     return max(1.0, n / size)
+
+
+def drawn(chunks: int) -> int:
+    """How many scores of a chunk are in the sample if its length is unknown."""
+    return max(64, (1 << 17) // chunks)
 
 
 class ChunkSearch:
