@@ -93,14 +93,12 @@ def terms_of(xp: Adapter, away: Any) -> tuple[Any, Any]:
     return xp.exp(near - away), xp.expm1(-near)
 
 
-def _doubled(steps: list[Any], n: int, size: int = 1) -> list[Any]:
-    """The terms over 1, 2, 4, ... of n points from those over one point."""
-    while 2 * size < n:
-        c, s = steps[-1]
-        before, after = (..., slice(-size)), (..., slice(size, None))
-        if s is not None:
-            s = s[before] + (s[after] + s[before] * s[after])
-        steps.append((c[before] * c[after], s))
+def _over_doubles(xp: Adapter, points: list[Any], tau: Any, n: int) -> list[Any]:
+    """The terms over 1, 2, 4, ... of n points along the last axis."""
+    steps, size = [], 1
+    while size < n:
+        ends = [p[..., :-size] for p in points], [p[..., size:] for p in points]
+        steps.append(terms_of(xp, _distances(xp, *ends, tau)))
         size *= 2
     return steps
 
@@ -128,8 +126,7 @@ class Blocks:
         def terms(here: Any, there: Any) -> tuple[Any, Any]:
             return terms_of(xp, _distances(xp, here, there, tau))
 
-        first = terms([p[..., :-1] for p in at], [p[..., 1:] for p in at])
-        self.steps = _doubled([first], _BLOCK)
+        self.steps = _over_doubles(xp, at, tau, _BLOCK)
         self.ends = {back: [p[..., 0 if back else -1] for p in at] for back in ways}
         self.across = {
             back: terms(
@@ -179,12 +176,15 @@ class _Line:
         """`decay` are those between neighbours, of a line that is a whole row."""
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
-        if n <= (_SHORT if decay is None else _WHOLE):
-            self.steps = [(decay, None)]
-            if decay is None:
-                ends = [p[..., :-1] for p in points], [p[..., 1:] for p in points]
-                self.steps = [terms_of(xp, _distances(xp, *ends, tau))]
-            self.steps = _doubled(self.steps, n)
+        if decay is not None:
+            self.steps, size = [(decay, None)], 1
+            while 2 * size < n:
+                decay = decay[..., :-size] * decay[..., size:]
+                self.steps.append((decay, None))
+                size *= 2
+            return
+        if n <= _SHORT:
+            self.steps = _over_doubles(xp, points, tau, n)
             return
         if xp.in_memory and points[0].size > _MANY:
             terms = functools.partial(terms_of, xp)
