@@ -18,7 +18,7 @@ The threads, processes and machines of a scheduler make no difference to any bit
 the numbers of the chunks are added in the order of the chunks.  A scheduler may give a
 chunk to an idle worker if that seems quicker; with the setting
 ``distributed.scheduler.work-stealing`` at False none ever moves.  Few large chunks are
-best: scheduling one takes milliseconds, calculating with it some ten nanoseconds an
+best: scheduling one takes milliseconds, calculating with it a few nanoseconds an
 entry.
 
 What is missing here: costs, with which entries cross the threshold at speeds of their

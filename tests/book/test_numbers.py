@@ -173,6 +173,23 @@ def test_the_costs_are_those_of_the_measurement(library: str) -> None:
     assert rows["memory"][library] == memory
 
 
+SCALE = json.loads((BOOK.parent / "benchmarks" / "scale.json").read_text())
+FILES = {"`.npy`": "npy", "Zarr": "zarr", "Parquet": "parquet"}
+
+
+def test_the_seconds_of_a_billion_scores_are_those_of_the_measurement() -> None:
+    page = tables(text_of("reference/machines.md"))
+    (table,) = [t for t in page if "as many plain sums" in t[0]]
+    runs = {run["kind"]: run for run in SCALE["files"] if run["scores"] == 10**9}
+    found = {}
+    for name, *_ in table[1:]:
+        run = runs[FILES[name]]
+        sums = run["rounds"] * run["sum"]["clock"]
+        seconds = short(run["threshold"]["clock"]), short(sums)
+        found[name] = [name, *(f"{v} s" for v in seconds)]
+    assert table[1:] == [found[name] for name in FILES]
+
+
 TOP5 = json.loads((BOOK.parent / "benchmarks" / "top5.json").read_text())
 
 
