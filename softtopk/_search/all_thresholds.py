@@ -103,6 +103,19 @@ def _over_doubles(xp: Adapter, points: list[Any], tau: Any, n: int) -> list[Any]
     return steps
 
 
+def _doubled(steps: list[Any], n: int) -> list[Any]:
+    """The terms over 1, 2, 4, ... of n points, as products of those over one point."""
+    size = 1
+    while 2 * size < n:
+        c, s = steps[-1]
+        before, after = (..., slice(-size)), (..., slice(size, None))
+        if s is not None:
+            s = s[before] + (s[after] + s[before] * s[after])
+        steps.append((c[before] * c[after], s))
+        size *= 2
+    return steps
+
+
 class Blocks:
     """The blocks of a long line, and the decays within them and between them.
 
@@ -126,7 +139,8 @@ class Blocks:
         def terms(here: Any, there: Any) -> tuple[Any, Any]:
             return terms_of(xp, _distances(xp, here, there, tau))
 
-        self.steps = _over_doubles(xp, at, tau, _BLOCK)
+        first = terms([p[..., :-1] for p in at], [p[..., 1:] for p in at])
+        self.steps = _doubled([first], _BLOCK)
         self.ends = {back: [p[..., 0 if back else -1] for p in at] for back in ways}
         self.across = {
             back: terms(
@@ -177,11 +191,7 @@ class _Line:
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
         if decay is not None:
-            self.steps, size = [(decay, None)], 1
-            while 2 * size < n:
-                decay = decay[..., :-size] * decay[..., size:]
-                self.steps.append((decay, None))
-                size *= 2
+            self.steps = _doubled([(decay, None)], n)
             return
         if n <= _SHORT:
             self.steps = _over_doubles(xp, points, tau, n)
