@@ -167,7 +167,7 @@ def test_the_costs_are_those_of_the_measurement(library: str) -> None:
     own = stored["laplace"]
     time = f"{short(own['softmaxes'])} × softmax, {short(own['hards'])} × hard"
     held = [short(stored[name]["memory"]) for name in ("laplace", "softmax", "hard")]
-    memory = "{}, softmax {}, hard {}".format(*held)
+    memory = "{} (softmax {}, hard {})".format(*held)
     rows = costs(text_of("practice/choosing.md"))
     assert rows["time"][library] == time
     assert rows["memory"][library] == memory
