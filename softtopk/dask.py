@@ -810,7 +810,7 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     n = math.prod(rows.x.shape[rows.ndim :])
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
-    how = {"every": every, "size": chunk_search.drawn(many)}
+    how = {"every": every, "size": chunk_search.per_chunk(many)}
     taken = rows.run(chunk_pass.survey, left=None, **how)
     found = [(own, chunk_pass.surveyed(parts)) for own, parts in taken]
     if not found:

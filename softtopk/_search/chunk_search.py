@@ -67,7 +67,7 @@ def stride(n: int, rows: int) -> float:
     return max(1.0, n / size)
 
 
-def drawn(chunks: int) -> int:
+def per_chunk(chunks: int) -> int:
     """How many scores of a chunk are in the sample if its length is unknown."""
     return max(64, (1 << 17) // chunks)
 

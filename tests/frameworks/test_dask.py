@@ -80,7 +80,7 @@ CUTS = {
 def test_the_search_is_as_good_as_fifty_digits_say(name, cuts, dtype, monkeypatch):
     """Of rows of twelve, of which the sample has about four."""
     monkeypatch.setattr(chunk_search, "stride", lambda n, rows: 3.0)
-    monkeypatch.setattr(chunk_search, "drawn", lambda chunks: 1)
+    monkeypatch.setattr(chunk_search, "per_chunk", lambda chunks: 1)
     for (x, k, tau), answers, scales in exact(name, dtype):
         rows, curve = CUTS[cuts](x), curve_of(name)
         p = stk.soft_topk(rows, k, curve, temperature=tau).compute()
@@ -92,7 +92,7 @@ def test_the_search_is_as_good_as_fifty_digits_say(name, cuts, dtype, monkeypatc
 @pytest.mark.parametrize("cuts", CUTS)
 def test_the_other_operators_do_not_see_the_chunks(cuts, monkeypatch):
     monkeypatch.setattr(chunk_search, "stride", lambda n, rows: 3.0)
-    monkeypatch.setattr(chunk_search, "drawn", lambda chunks: 1)
+    monkeypatch.setattr(chunk_search, "per_chunk", lambda chunks: 1)
     x = np.random.default_rng(0).integers(-9, 9, 12) / 4
     x[7] = -np.inf
     rows = CUTS[cuts](x)
