@@ -67,7 +67,7 @@ def once(f: Callable[[Any], Any]) -> Any:
     return property(get, doc=f.__doc__)
 
 
-def _distances(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
+def _gaps_between(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
     """Those of points, each given by a score and an offset in units of tau."""
 
     def distance(x: Any, y: Any, *offsets: Any) -> Any:
@@ -98,7 +98,7 @@ def _over_doubles(xp: Adapter, points: list[Any], tau: Any, n: int) -> list[Any]
     steps, size = [], 1
     while size < n:
         ends = [p[..., :-size] for p in points], [p[..., size:] for p in points]
-        steps.append(terms_of(xp, _distances(xp, *ends, tau)))
+        steps.append(terms_of(xp, _gaps_between(xp, *ends, tau)))
         size *= 2
     return steps
 
@@ -137,7 +137,7 @@ class Blocks:
         at = [self._cut(p) for p in points]
 
         def terms(here: Any, there: Any) -> tuple[Any, Any]:
-            return terms_of(xp, _distances(xp, here, there, tau))
+            return terms_of(xp, _gaps_between(xp, here, there, tau))
 
         first = terms([p[..., :-1] for p in at], [p[..., 1:] for p in at])
         self.steps = _doubled([first], _BLOCK)
@@ -234,7 +234,7 @@ class Both:
             [p[..., :-1] for p in self._points],
             [p[..., 1:] for p in self._points],
         )
-        return self.xp.exp(-_distances(self.xp, here, there, self._tau))
+        return self.xp.exp(-_gaps_between(self.xp, here, there, self._tau))
 
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
