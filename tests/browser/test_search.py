@@ -122,7 +122,7 @@ SMOOTHNESS = "Smoothness: the Lipschitz constants of soft selections"
 @pytest.mark.parametrize("results", ["cocoercivity"], indirect=True)
 def test_a_theorem_is_named_and_stated(results: Page) -> None:
     theorem = said(results, f"{SMOOTHNESS} > Cocoercivity")
-    assert re.match(r"Theorem \d+\.1 \(Cocoercivity\) If", theorem)
+    assert re.match(r"Corollary \d+\.1 \(Cocoercivity\) If", theorem)
     assert "Lipschitz at once" in said(results, "Glossary > cocoercivity")
     section = re.compile(r"^[\d.]+ Lipschitz constants$")
     results.locator(".search-place", has_text=section).click()
