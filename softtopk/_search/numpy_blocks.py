@@ -18,6 +18,7 @@ _PART = 1 << 15
 """The points of a part."""
 
 Terms = tuple[Array | None, Array]
+"""The numbers c and s of `terms_of`; None stands for c = 1."""
 
 
 class FoldedBlocks:
