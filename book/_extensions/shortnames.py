@@ -24,7 +24,7 @@ def short(title: str) -> str:
 
     >>> short("Evidence: properties, accuracy and temperatures of the operators")
     'Evidence'
-    >>> short("Recipe: annealing, cooling with a record of gap/τ")
+    >>> short("Recipe: annealing, with a record of gap/τ")
     'annealing'
     >>> short("Notation")
     'Notation'
