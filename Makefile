@@ -56,7 +56,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env environments newest book live pdf site test quick times frameworks
-.PHONY: proofs lint browser bench lab
+.PHONY: proofs lint browser bench lab autoencoder
 .PHONY: bench-frameworks accelerator bench-scale language peers refresh dist serve clean
 
 help: ## show this list
@@ -159,6 +159,9 @@ bench-scale: $(FRAMEWORKS)/.installed ## workers and files of up to a thousand m
 
 language: $(FRAMEWORKS)/.installed ## the runs of the language models that are still missing, into benchmarks/language.json
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/language.py
+
+autoencoder: $(FRAMEWORKS)/.installed ## the sparse autoencoders of a language model that are still missing, into benchmarks/autoencoder.json
+	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python benchmarks/autoencoder.py
 
 bench: $(STAMP) ## ratios to NumPy's sort and a plain softmax
 	$(BIN)/python benchmarks/bench.py

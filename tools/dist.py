@@ -60,6 +60,7 @@ OF_THE_CHECKOUT = (
     "test_recipes.py",
     "test_labels.py",
     "test_language.py",
+    "test_autoencoder.py",
 )
 
 # --- What the sources say ------------------------------------------------------------

@@ -117,8 +117,9 @@ def test_dead_features_alone_learn_from_the_auxiliary_loss(small, vectors):
     model.silent[:] = 0
     model.silent[5:9] = 3
     model.auxiliary_loss(s, vectors - out).backward()
-    moved = model.decoder.grad.any(1)
-    assert moved[5:9].all() and not moved[:5].any() and not moved[9:].any()
+    for gradient in (model.decoder.grad, model.encoder.grad.T):
+        moved = gradient.any(1)
+        assert moved[5:9].all() and not moved[:5].any() and not moved[9:].any()
 
 
 def test_the_activations_are_scaled_and_give_the_bits_of_the_model(autoencoder):
