@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
 
 ONLY_IF = {
     "own_rows": ("rows", "priced", "partition"),
-    "in_memory": ("folded",),
+    "in_memory": ("blocks",),
     "how": ("simplex",),
 }
 """An adapter has the members on the right exactly if it overrides the one on the left.
@@ -258,8 +258,11 @@ class Adapter(Protocol):
         with None for s.
         """
 
-    def folded(self, *args: Any) -> Any:
-        """The `FoldedBlocks` of a long line."""
+    def blocks(self, points: Any, tau: Any, ways: Any) -> Any:
+        """The blocks of a line, with the members of `all_thresholds.Blocks`.
+
+        A line that is not cut has no `ends`, and `inner` returns its sums.
+        """
 
     def accumulate(self, x: Any) -> Any:
         """The cumulative sums of rows of floats."""

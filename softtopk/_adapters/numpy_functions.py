@@ -10,7 +10,7 @@ import numpy as np
 from .._contract import Adapter
 from .._rows import numpy_rows as core
 from .._rows.namespace import clip
-from .._search.numpy_blocks import FoldedBlocks
+from .._search.numpy_blocks import numpy_blocks
 from .._search.numpy_polynomials import numpy_horner, numpy_weights
 from .base_adapter import Base
 
@@ -138,21 +138,7 @@ class NumPy(Base):
                 whole[at] = part
         return tuple(out) if len(out) > 1 else out[0]
 
-    @staticmethod
-    def recur(steps: Any, values: Any, back: bool) -> Any:
-        out, size = values.copy(), 1
-        for c, s in steps:
-            if back:
-                more, rest = c * out[..., size:], out[..., :-size]
-            else:
-                more, rest = c * out[..., :-size], out[..., size:]
-            if s is not None:
-                rest += s * more
-            rest += more
-            size *= 2
-        return out
-
-    folded = FoldedBlocks
+    blocks = staticmethod(numpy_blocks)
 
     @staticmethod
     def accumulate(x: Any) -> Any:

@@ -23,7 +23,6 @@ nothing is subtracted from it.  Derived in *computing/sorting*.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -45,9 +44,6 @@ _WHOLE = 128
 
 _SHORT = 32
 """Lines of at most this many ends of blocks are not cut again."""
-
-_MANY = 1 << 13
-"""From so many points on, NumPy follows a block point by point."""
 
 
 def is_exponential(curve: Curve) -> bool:
@@ -190,25 +186,26 @@ class _Line:
         """`decay` are those between neighbours, of a line that is a whole row."""
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
-        if decay is not None:
+        if xp.in_memory:
+            self.blocks = xp.blocks(points, tau, ways)
+        elif decay is not None:
             self.steps = _doubled([(decay, None)], n)
             return
-        if n <= _SHORT:
+        elif n <= _SHORT:
             self.steps = _over_doubles(xp, points, tau, n)
             return
-        if xp.in_memory and points[0].size > _MANY:
-            terms = functools.partial(terms_of, xp)
-            self.blocks = xp.folded(terms, points, tau, _BLOCK, ways)
         else:
             self.blocks = Blocks(xp, points, tau, ways)
         ends = self.blocks.ends
-        self.ends = {back: _Line(xp, ends[back], tau, (back,)) for back in ways}
+        self.ends = {back: _Line(xp, ends[back], tau, (back,)) for back in ends}
 
     def sums(self, v: Any, back: bool) -> Any:
         """For each point the sum of v over it and those before, times the decays."""
         if self.blocks is None:
             return self.xp.recur(self.steps, v, back)
         inner, ends = self.blocks.inner(v, back)
+        if not self.ends:
+            return inner
         return self.blocks.outer(inner, self.ends[back].sums(ends, back), back)
 
 
@@ -224,7 +221,8 @@ class Both:
     def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
         self.xp, self._points, self._tau = xp, points, tau
         self.kept: dict[str, Any] = {}
-        whole = self.decay if points[0].shape[-1] <= _WHOLE else None
+        short = points[0].shape[-1] <= _WHOLE and not xp.in_memory
+        whole = self.decay if short else None
         self._line = _Line(xp, points, tau, (False, True), whole)
 
     @once

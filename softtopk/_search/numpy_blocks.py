@@ -1,117 +1,286 @@
-"""Sums by decays over the blocks of a long line, in parts that stay in the cache.
+"""Sums by decays along a line in NumPy, by products of its blocks with matrices.
 
-The points of a block lie along the first axis, so that each step of the recurrence is
-one operation on all blocks of a part.
+A line is as in `all_thresholds.Blocks`.  The sums within a block are a product with the
+matrix of the decays between all of its points.  If these are near each other, as nearly
+all are in a long line at a moderate temperature, the decays are quotients of two
+exponentials, and what is left of the matrix is one of zeros and ones.  At a low
+temperature a long line is followed from point to point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._rows.numpy_rows import Array
-from .all_thresholds import NEAR
+from .all_thresholds import FAR, NEAR
 
-_PART = 1 << 15
-"""The points of a part."""
+_SIZE = 16
+"""The length of a block."""
 
-Terms = tuple[Array | None, Array]
-"""The numbers c and s of `terms_of`; None stands for c = 1."""
+_PAIRS = 1 << 14
+"""Lines with at most this many pairs of points are not cut."""
+
+_SHORT = 1 << 10
+"""Up to so many points, no block is looked at: all have the decays of their pairs."""
+
+_PART = 1 << 13
+"""The points of a part of a long line, which stays in the cache."""
+
+_SPAN = 1.0
+"""The extent of a block whose decays may be quotients, in units of the temperature."""
+
+_OTHERS = 0.25
+"""The part of blocks up to which those of a larger extent are exceptions."""
+
+Positions = Sequence[Array]
+"""Scores and, optionally, offsets in units of the temperature."""
 
 
-class FoldedBlocks:
-    """As `all_thresholds.Blocks`, for NumPy.
+def numpy_blocks(points: Positions, tau: Any, ways: Sequence[bool]) -> Any:
+    """The blocks of lines (rows, n), for the sums in these ways."""
+    rows, n = points[0].shape
+    if rows * n * n <= _PAIRS:
+        return PairedBlocks(points, tau, n, ways)
+    kind = PairedBlocks if rows * n <= _SHORT else FoldedBlocks
+    return kind(points, tau, _SIZE, ways)
 
-    Parameters
+
+def _falls(here: Positions, there: Positions, tau: Any) -> Array:
+    """How far points are below others, in units of the temperature."""
+    away = here[0] - there[0]
+    away /= tau
+    if len(here) > 1:
+        away += here[1] - there[1]
+    return away
+
+
+def _distances(here: Positions, there: Positions, tau: Any) -> Array:
+    """The distances between points; infinities and NaN are FAR."""
+    away = _falls(here, there, tau)
+    return np.fmin(np.absolute(away, out=away), FAR, out=away)
+
+
+def _decays(here: Positions, there: Positions, tau: Any) -> Array:
+    """The decays between points."""
+    away = _distances(here, there, tau)
+    return np.exp(np.negative(away, out=away), out=away)
+
+
+def _pairs(at: Positions, tau: Any) -> Array:
+    """The decays within blocks (..., size): row i has those of the points up to i."""
+    there = [p[..., None, :] for p in at]
+    pairs = _decays(there, [p[..., None] for p in at], tau)
+    pairs *= np.tri(pairs.shape[-1], dtype=pairs.dtype)
+    return pairs
+
+
+def _sums(pairs: Array, v: Array, back: bool) -> Array:
+    """The sums within blocks, over the points up to each or from it on."""
+    if back:
+        pairs = pairs.swapaxes(-1, -2)
+    return (pairs @ v[..., None])[..., 0]
+
+
+def _before(ends: Array, back: bool) -> Array:
+    """The values of the block before each block, or after it; 0 if there is none."""
+    out = np.zeros_like(ends)
+    if back:
+        out[:, :-1] = ends[:, 1:]
+    else:
+        out[:, 1:] = ends[:, :-1]
+    return out
+
+
+class _Blocks:
+    """Lines of n points, cut into blocks of one size.
+
+    Attributes
     ----------
-    terms : function
-        `all_thresholds.terms_of` of distances.
+    ends : dict
+        For each way the points from which the sums go on: the last one of each block,
+        or the first one on the way back.  There are none if the line is not cut.
+    tau
+        The temperature of blocks, (...) or (rows, 1, 1).
     """
 
     def __init__(
-        self,
-        terms: Callable[..., Any],
-        points: list[Array],
-        tau: Any,
-        size: int,
-        ways: Sequence[bool],
+        self, points: Positions, tau: Any, size: int, ways: Sequence[bool]
     ) -> None:
-        self.rows, self.n = points[0].shape
-        self.size, self.many = size, -(-self.n // size)
-        self.step = max(1, _PART // (self.rows * size))
-        last = np.minimum(np.arange(1, self.many + 1) * size, self.n) - 1
-        first = np.arange(self.many) * size
-        self.ends = {
-            back: [p.take(first if back else last, axis=1) for p in points]
-            for back in ways
-        }
-        self.inside: list[Terms] = []
-        self.across: dict[bool, list[Terms]] = {back: [] for back in ways}
-
-        def decays(here: list[Array], there: list[Array]) -> Terms:
-            away = (here[0] - there[0]) / tau
-            if len(here) > 1:
-                away += here[1] - there[1]
-            np.fabs(away, out=away)
-            if away.max() <= NEAR:
-                return None, np.expm1(np.negative(away, out=away), out=away)
-            return terms(away)
-
-        for a in range(0, self.many, self.step):
-            at = [self._fold(p, a, "edge") for p in points]
-            self.inside.append(decays([p[:-1] for p in at], [p[1:] for p in at]))
+        (self.rows, self.n), self.size = points[0].shape, size
+        self.tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        self.many = -(-self.n // size)
+        self.ends: dict[bool, Positions] = {}
+        if self.many > 1:
+            first = np.arange(0, self.n, size)
+            last = np.minimum(first + (size - 1), self.n - 1)
             for back in ways:
-                ends = [self._beyond(p, a, back) for p in self.ends[back]]
-                self.across[back].append(decays(ends, at))
+                at = first if back else last
+                self.ends[back] = [p.take(at, axis=1) for p in points]
 
-    def _beyond(self, ends: Array, a: int, back: bool) -> Array:
-        """The values at the ends of the blocks before those of a part, or after."""
-        i = np.arange(a, min(a + self.step, self.many)) + (1 if back else -1)
-        return ends.take(np.clip(i, 0, self.many - 1), axis=1)
-
-    def _fold(self, v: Array, a: int, fill: Any) -> Array:
-        """The values in a part, (size, rows, blocks)."""
-        v = v[:, a * self.size : (a + self.step) * self.size]
+    def cut(self, v: Array, edge: bool = False) -> Array:
+        """A line, or part of it, as (rows, blocks, size); the last is filled up."""
         rest = -v.shape[1] % self.size
         if rest:
-            v = np.pad(v, ((0, 0), (0, rest)), fill)
-        v = np.moveaxis(v.reshape(self.rows, -1, self.size), -1, 0)
-        return np.array(v, order="C")
+            more = np.zeros_like(v, shape=(self.rows, rest))
+            if edge:
+                more += v[:, -1:]
+            v = np.concatenate((v, more), axis=1)
+        return v.reshape(self.rows, -1, self.size)
 
-    def inner(self, v: Array, back: bool) -> tuple[list[Array], Array]:
+    def before(self, back: bool) -> Positions:
+        """The ends of the block before each block."""
+        return [_before(p, back)[..., None] for p in self.ends[back]]
+
+    def line(self, blocks: Array) -> Array:
+        """The opposite of `cut`."""
+        return blocks.reshape(self.rows, -1)[:, : self.n]
+
+
+class PairedBlocks(_Blocks):
+    """Blocks with the decays between all pairs of their points."""
+
+    def __init__(
+        self, points: Positions, tau: Any, size: int, ways: Sequence[bool]
+    ) -> None:
+        super().__init__(points, tau, size, ways)
+        at = [self.cut(p, True) for p in points]
+        tau = self.tau
+        self.across = {back: _decays(self.before(back), at, tau) for back in self.ends}
+        self.pairs = _pairs(at, tau[..., None] if getattr(tau, "ndim", 0) else tau)
+
+    def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
         """The sums within each block, and those over whole blocks."""
-        parts, ends = [], np.empty((self.rows, self.many), v.dtype)
-        for a, (rest, less) in zip(self._starts(), self.inside, strict=True):
-            y = self._fold(v, a, "constant")
-            more = np.empty_like(y[0])
-            for t in range(self.size - 1):
-                # A gap has the number of the point above it.
-                here, there, gap = (-t - 1, -t - 2, -t - 1) if back else (t, t + 1, t)
-                before = y[here] if rest is None else rest[gap] * y[here]
-                np.multiply(less[gap], before, out=more)
-                y[there] += more
-                y[there] += before
-            ends[:, a : a + self.step] = y[0 if back else -1]
-            parts.append(y)
-        return parts, ends
+        y = _sums(self.pairs, self.cut(v), back)
+        return y if self.ends else self.line(y), y[..., 0 if back else -1]
 
-    def outer(self, parts: list[Array], before: Array, back: bool) -> Array:
-        """These sums with what the blocks before add; `before` are sums of blocks."""
-        out = np.empty((self.rows, self.many, self.size), before.dtype)
-        before = before.copy()
-        nothing = self.many - 1 if back else 0
-        given = zip(self._starts(), parts, self.across[back], strict=True)
-        for a, y, (rest, less) in given:
-            sums = self._beyond(before, a, back)
-            if a <= nothing < a + self.step:
-                sums[:, nothing - a] = 0
-            more = sums if rest is None else rest * sums
-            y += less * more
-            y += more
-            out[:, a : a + self.step] = np.moveaxis(y, 0, -1)
-        return out.reshape(self.rows, -1)[:, : self.n]
+    def outer(self, y: Array, sums: Array, back: bool) -> Array:
+        """These sums with what the blocks before add; `sums` are those of blocks."""
+        return self.line(y + self.across[back] * _before(sums, back)[..., None])
 
-    def _starts(self) -> range:
-        return range(0, self.many, self.step)
+
+class FoldedBlocks(_Blocks):
+    """Blocks of a long line, in parts."""
+
+    def __init__(
+        self, points: Positions, tau: Any, size: int, ways: Sequence[bool]
+    ) -> None:
+        super().__init__(points, tau, size, ways)
+        step = max(1, _PART // (self.rows * size))
+        before = {back: self.before(back) for back in self.ends}
+        self.parts: list[tuple[slice, _NearBlocks | _FarBlocks]] = []
+        for a in range(0, self.many, step):
+            part = slice(a, min(a + step, self.many))
+            at = [self.cut(p[:, a * size : part.stop * size], True) for p in points]
+            ends = {back: [p[:, part] for p in v] for back, v in before.items()}
+            start = [p[..., :1] for p in at]
+            away = _falls(start, at, self.tau)
+            others = ~(away[..., -1] <= _SPAN)
+            kind = _NearBlocks if others.mean() <= _OTHERS else _FarBlocks
+            self.parts.append((part, kind(at, ends, self.tau, away, others)))
+
+    def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
+        """As that of `PairedBlocks`; the sums are in units of an exponential."""
+        y = np.empty((self.rows, self.many, self.size), v.dtype)
+        sums = np.empty((self.rows, self.many), v.dtype)
+        for at, part in self.parts:
+            block = self.cut(v[:, at.start * self.size : at.stop * self.size])
+            sums[:, at] = part.inner(block, back, y[:, at])
+        return y if self.ends else self.outer(y, 0 * sums, back), sums
+
+    def outer(self, y: Array, sums: Array, back: bool) -> Array:
+        """As that of `PairedBlocks`."""
+        before = _before(sums, back)[..., None]
+        for at, part in self.parts:
+            part.outer(y[:, at], before[:, at], back)
+        return self.line(y)
+
+
+class _NearBlocks:
+    """Blocks whose points are near each other, with a few others."""
+
+    def __init__(
+        self, at: Positions, ends: Any, tau: Any, away: Array, others: Array
+    ) -> None:
+        start = [p[..., :1] for p in at]
+        self.join = {back: _decays(v, start, tau) for back, v in ends.items()}
+        self.others: Any = np.nonzero(others) if others.any() else None
+        if self.others:
+            away[self.others] = 0
+            self.others_at(at, ends, tau)
+        self.rise, self.fall = np.exp(away), np.exp(np.negative(away, out=away))
+        below = np.tri(away.shape[-1], dtype=away.dtype)
+        self.total = {True: below, False: np.array(below.T, order="C")}
+
+    def others_at(self, at: Positions, ends: Any, tau: Any) -> None:
+        """Keep the decays of the other blocks."""
+        if getattr(tau, "ndim", 0):
+            tau = tau[self.others[0], 0]
+        at = [p[self.others] for p in at]
+        self.across = {}
+        for back, points in ends.items():
+            self.across[back] = _decays([p[self.others] for p in points], at, tau)
+        self.pairs = _pairs(at, tau[..., None] if getattr(tau, "ndim", 0) else tau)
+
+    def inner(self, v: Array, back: bool, y: Array) -> Array:
+        """The sums within each block, and those over whole blocks.
+
+        Those of near points are in units of an exponential.
+        """
+        np.matmul(v * (self.fall if back else self.rise), self.total[back], out=y)
+        sums = y[..., 0] if back else y[..., -1] * self.fall[..., -1]
+        if self.others:
+            y[self.others] = other = _sums(self.pairs, v[self.others], back)
+            sums[self.others] = other[..., 0 if back else -1]
+        return sums
+
+    def outer(self, y: Array, before: Array, back: bool) -> None:
+        """Add what the blocks before add."""
+        if self.others:
+            other = y[self.others]
+            if self.join:
+                other += self.across[back] * before[self.others]
+        if self.join:
+            y += before * self.join[back]
+        y *= self.rise if back else self.fall
+        if self.others:
+            y[self.others] = other
+
+
+class _FarBlocks:
+    """Blocks that are followed from point to point, all of a part at once."""
+
+    def __init__(
+        self, at: Positions, ends: Any, tau: Any, away: Array, others: Array
+    ) -> None:
+        here, there = ([p[..., s] for p in at] for s in (slice(-1), slice(1, None)))
+        away = _fold(_distances(here, there, tau))
+        near = np.minimum(away, NEAR)  # as in `all_thresholds.terms_of`
+        self.rest, self.less = np.exp(near - away), np.expm1(-near)
+        self.across = {back: _decays(v, at, tau) for back, v in ends.items()}
+
+    def inner(self, v: Array, back: bool, y: Array) -> Array:
+        """The sums within each block, and those over whole blocks."""
+        folded = _fold(v)
+        more = np.empty_like(folded[0])
+        for t in range(len(folded) - 1):
+            # A gap has the number of the point above it.
+            here, there, gap = (-t - 1, -t - 2, -t - 1) if back else (t, t + 1, t)
+            before = self.rest[gap] * folded[here]
+            np.multiply(self.less[gap], before, out=more)
+            folded[there] += more
+            folded[there] += before
+        y[...] = np.moveaxis(folded, 0, -1)
+        return y[..., 0 if back else -1]
+
+    def outer(self, y: Array, before: Array, back: bool) -> None:
+        """Add what the blocks before add."""
+        if self.across:
+            y += before * self.across[back]
+
+
+def _fold(v: Array) -> Array:
+    """With the points of a block along the first axis."""
+    return np.array(np.moveaxis(v, -1, 0), order="C")
