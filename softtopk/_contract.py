@@ -110,6 +110,7 @@ class Adapter(Protocol):
     max: Any
     min: Any
     softmax: Any
+    """Of rows whose largest entry is 0."""
     sum: Any
 
     # Shapes and types.

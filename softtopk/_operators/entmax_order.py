@@ -53,8 +53,7 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
         for bad in values[~((values > 0) & (values < math.inf))].reshape(-1):
             real_number(bad, "alpha", above=0)
         return alpha, rows
-    fits = (alpha > 0) & (alpha < math.inf) & xp.all(rows.x == rows.x, axis=-1)
-    return alpha, rows.held(xp, fits)
+    return alpha, rows.held(xp, (alpha > 0) & (alpha < math.inf))
 
 
 class Law(NamedTuple):

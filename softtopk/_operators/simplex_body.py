@@ -309,22 +309,25 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
-    elif way.raw:  # a kernel, which makes a row without a finite entry NaN
-        rows = as_adapter_rows(xp, asked, way)
-    else:
+    elif xp.looks(x, check) and not way.raw:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
+    else:  # `select` makes a row without a finite entry NaN
+        rows = as_adapter_rows(xp, asked, way)
     p, _, _ = xp.select(curve, rows, check if quick else False, True)
     return rows.expand(xp, p)
 
 
 def logits(xp: Adapter, x: Any, tau: Any) -> Any:
-    """(x - max) / tau, with a finite derivative by tau also for rows with -inf."""
-    if not xp.has_derivatives:  # on NumPy, whose rows have been checked: without NaN
+    """(x - max) / tau, with a finite derivative by tau also for rows with -inf.
+
+    The rows have been checked, or are held: no score is +inf or NaN.
+    """
+    if not xp.has_derivatives:  # on NumPy
         return below_top(x, tau)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
-    on = xp.isfinite(x)
+    on = x > -math.inf
     z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
-    return xp.where(on, z, xp.where(x == -math.inf, x, math.nan))
+    return xp.where(on, z, -math.inf)
 
 
 def check_order(order: int) -> int:

@@ -426,11 +426,11 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
 def screened(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
     """Rows that nobody looked at, with those out of range marked; see `verify`."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
-    fits = xp.all(rows.x < math.inf, axis=-1)
+    # inf where a score is NaN, which XLA's maximum of a long row would ignore
+    top = xp.max(xp.where(rows.x < math.inf, rows.x, math.inf), axis=-1)
+    fits = abs(top) < math.inf if asked.finite else top < math.inf
     warm = None if known else in_range(rows.tau)
     fits = fits if known else fits & warm
-    if asked.finite:
-        fits = fits & (xp.max(rows.x, axis=-1) > -math.inf)
     if limited:
         k = budget(rows.x, rows.whole, rows.part)
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)

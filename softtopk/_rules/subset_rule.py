@@ -5,7 +5,6 @@ The formula, and why it reads the scores twice, is in `softtopk._search.subset_l
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -34,26 +33,20 @@ def pull_subset_on_numpy(
 
 
 def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
-    """The tangent of x / tau, up to a constant for each row, which does not change p.
-
-    A row out of range becomes NaN by a product with NaN, so that the transpose of this
-    function, the gradient, is NaN there too.
-    """
-    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.scale, dtau))
-    one = xp.ones_like(tilt.u)
-    off = xp.where(tilt.fits[..., None], 0 * one, math.nan)
-    return (dx * xp.where(tilt.on, one, off) - (tilt.u + off) * dtau) / wide
+    """The tangent of x / tau, up to a constant of each row that does not change p."""
+    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.tau, dtau))
+    return (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
 
 
 def pull_subset(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p."""
-    wide = tilt.scale[..., None] if tilt.scale.ndim else tilt.scale
+    wide = tilt.tau[..., None] if tilt.tau.ndim else tilt.tau
     gx = product(xp, tilt, circle, g) / wide
     return gx, -xp.sum(tilt.u * gx, axis=-1)
 
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
-    """The Jacobian of p by x / tau times g; NaN in a row out of range."""
+    """The Jacobian of p by x / tau times g."""
     v, u = tilt.v, xp.stored(tilt.skew)
     total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
     g = xp.where(tilt.on, g, 0)
@@ -83,5 +76,4 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     drift = drift_of(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)
     out = out + (p * (1 - p) + drift * drift) * g
-    known = xp.where(tilt.fits, xp.ones_like(total), math.nan)[..., None]
-    return xp.where(tilt.on, out, 0) * known
+    return xp.where(tilt.on, out, 0)

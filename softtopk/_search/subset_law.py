@@ -22,7 +22,7 @@ import math
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
-from .._rows.adapter_rows import budget, in_range
+from .._rows.adapter_rows import budget
 from .._rows.namespace import namespace
 from ..curves import SIGMOID
 from .special_rows import selected
@@ -49,7 +49,6 @@ class Found(NamedTuple):
 class Tilt(NamedTuple):
     """Independent entries, each selected with probability `pi`."""
 
-    fits: Any  # whether the arguments of a row are in range
     inner: Any  # whether 0 < k < n: some entries are selected, but not all
     special: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
@@ -61,7 +60,7 @@ class Tilt(NamedTuple):
     skew: Any  # 2 pi - 1
     whole: Any
     count: Any
-    scale: Any  # tau, 1 where it is out of range
+    tau: Any
     a: Any
     t: Any
 
@@ -81,23 +80,21 @@ class Circle(NamedTuple):
 def tilted(
     xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
 ) -> Tilt:
-    """The tilt of rows with whole budgets, at a known a and t or after a search."""
-    k = budget(x, whole, part)
-    good = in_range(tau)
-    fits = xp.all((x < math.inf) & (x == x), axis=-1) & good
-    fits = fits & (k.part == 0) & (k.whole >= 0) & (k.rest() >= 0)
-    inner = fits & (k.whole > 0) & (k.rest() > 0)
-    n = x.shape[-1]
+    """The tilt of rows with whole budgets, at a known a and t or after a search.
+
+    The rows have been checked, or are held: all of their values are in range.
+    """
+    k, n = budget(x, whole, part), x.shape[-1]
+    inner = (k.whole > 0) & (k.rest() > 0)
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))
-    scale = xp.where(good, tau, 1)
     if at is None:
         fixed = xp.detach(xp.where(inner[..., None], x, 0))
         half = 0.5 * xp.ones_like(fixed[..., 0])
-        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(scale), False)
+        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(tau), False)
     a, t = map(xp.detach, at)
-    wide = scale[..., None] if scale.ndim else scale
-    on = xp.isfinite(x) & inner[..., None]
+    wide = tau[..., None] if tau.ndim else tau
+    on = (x > -math.inf) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
     far = float(xp.finfo(x.dtype).max) ** 0.5
     u = xp.clip(u, -far, far)  # it is multiplied by shares, which are 0 or 1 there
@@ -109,11 +106,10 @@ def tilted(
     r = abs(lean)
     pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
     v = r * (1 - r)
-    zero = xp.zeros_like(x[..., 0])
-    outer = xp.where(fits, xp.where(k.whole > 0, 1.0 + zero, 0), math.nan)
-    special = xp.where((x > -math.inf) | ~fits[..., None], outer[..., None], 0)
+    all_of = (x > -math.inf) & (k.whole > 0)[..., None]
+    special = xp.where(all_of, xp.ones_like(x), 0)
     law = on, u, top, lean, pi, v, skew
-    return Tilt(fits, inner, special, *law, whole, count, scale, a, t)
+    return Tilt(inner, special, *law, whole, count, tau, a, t)
 
 
 def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
@@ -266,9 +262,8 @@ def partition(
     soft = xp.sum(soft, axis=-1) + law.log_chance
     chosen = xp.sum(xp.where(top, x, 0), axis=-1)
     lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
-    value = chosen + lack * (tilt.a + tilt.scale * tilt.t) + tau * soft
+    value = chosen + lack * (tilt.a + tau * tilt.t) + tau * soft
     flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
-    flat = xp.where(tilt.fits, flat, math.nan)
     spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
     entropy = xp.where(tilt.inner, spread + soft, 0)
     return xp.where(tilt.inner, value, flat), entropy, u
