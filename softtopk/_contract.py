@@ -393,6 +393,12 @@ class Adapter(Protocol):
     def stored(self, value: Any) -> Any:
         """The value, which a compiler must materialise, not recompute at each use."""
 
+    def peak(self, x: Any) -> Any:
+        """The largest entry of each row, which is inf or NaN if one is NaN.
+
+        XLA's maximum of a long row ignores NaN.
+        """
+
     def after(self, value: Any, total: Any) -> Any:
         """The value, calculated after the total: keeps a compiler from fusing both."""
 

@@ -74,6 +74,10 @@ class Base:
         return None
 
     @classmethod
+    def peak(cls, x: Any) -> Any:
+        return cls.max(x, axis=-1)  # type: ignore[attr-defined]
+
+    @classmethod
     def recur(cls, steps: Any, values: Any, back: bool) -> Any:
         size = 1
         for c, s in steps:

@@ -263,6 +263,10 @@ class _Jax(Base):
         return jax.lax.top_k(x, k)[0][..., -1]
 
     @staticmethod
+    def peak(x: Any) -> Any:
+        return _Jax.where(x < jnp.inf, x, jnp.inf).max(-1)
+
+    @staticmethod
     def ordered(x: Any, place: Any) -> Any:
         index = x.shape[-1] - place[..., None]
         return jnp.take_along_axis(jnp.sort(x, axis=-1), index, axis=-1)[..., 0]

@@ -426,8 +426,7 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
 def screened(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
     """Rows that nobody looked at, with those out of range marked; see `verify`."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
-    # inf where a score is NaN, which XLA's maximum of a long row would ignore
-    top = xp.max(xp.where(rows.x < math.inf, rows.x, math.inf), axis=-1)
+    top = xp.peak(rows.x)
     fits = abs(top) < math.inf if asked.finite else top < math.inf
     warm = None if known else in_range(rows.tau)
     fits = fits if known else fits & warm

@@ -328,7 +328,7 @@ COUNTED = {
     "top_k_st": (45, 1),
     "threshold": (10, 79),
     "potential": (95, 6),
-    "entmax_loss": (116, 6),
+    "entmax_loss": (114, 6),
     "top_k_loss": (131, 6),
 }
 
