@@ -9,7 +9,7 @@ r"""The operators on JAX arrays, with derivatives of any order by x, k and tempe
 
 `jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while
 loop over sums along the axis, and scores divided over devices stay where they are.
-Outside of transformations values on the CPU are checked, as the core does it; within
+Outside of transformations values on the CPU are checked, as on NumPy; within
 them a row out of range is NaN.  Nothing here has been run on an accelerator.
 """
 

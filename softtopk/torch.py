@@ -10,7 +10,7 @@ torch.Size([4])
 
 Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
 ``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
-taken too.  Eager tensors on the CPU are checked, as the core does it; compiled or on an
+taken too.  Eager tensors on the CPU are checked, as on NumPy; compiled or on an
 accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
 """
 

@@ -60,15 +60,15 @@ _log1p.defjvps(lambda dx, _, x: dx / (1 + x))
 
 
 @jax.custom_jvp
-def _softmax(x: Any) -> Any:
+def _centred_softmax(x: Any) -> Any:
     """Softmax without the pass of jax.nn.softmax for the largest entry, which is 0."""
     e = jnp.exp(x)
     return e / e.sum(-1, keepdims=True)
 
 
-@_softmax.defjvp
-def _softmax_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    p, (dx,) = _softmax(*primals), tangents
+@_centred_softmax.defjvp
+def _centred_softmax_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    p, (dx,) = _centred_softmax(*primals), tangents
     return p, p * (dx - (p * dx).sum(-1, keepdims=True))
 
 
@@ -93,7 +93,11 @@ class _Jax(Base):
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
     matrix_transpose = staticmethod(lambda x: jnp.swapaxes(x, -1, -2))
     broadcast_shapes, concat = jnp.broadcast_shapes, jnp.concatenate
-    broadcast_to, softmax, linalg = jnp.broadcast_to, jax.jit(_softmax), jnp.linalg
+    broadcast_to, softmax, linalg = (
+        jnp.broadcast_to,
+        jax.jit(_centred_softmax),
+        jnp.linalg,
+    )
     detach = staticmethod(jax.lax.stop_gradient)
 
     @staticmethod

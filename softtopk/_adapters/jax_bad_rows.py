@@ -48,10 +48,11 @@ batching.primitive_batchers[_spoil_p] = _map
 
 
 def spoil(x: Any, fits: Any, value: bool = False) -> Any:
-    """x where it fits, and elsewhere NaN; unless this is a `value`, 0 stays 0.
+    """x where it fits, and elsewhere NaN.
 
-    So does a tangent or a gradient of 0: for derivatives the map counts as linear in x,
-    and is its own transpose.
+    With ``value=False``, x is a tangent or a gradient, and a 0 of it stays 0; with
+    ``value=True``, zeros become NaN, too.  For derivatives the map counts as linear in
+    x, and is its own transpose.
     """
     return _spoil_p.bind(x, jnp.broadcast_to(fits, x.shape), value=value)
 

@@ -41,7 +41,7 @@ class CallRows(NamedTuple):
 
     Attributes
     ----------
-    given : Rows of the core
+    given : `NumPyRows`
     x : (R, n) array
         The scores in the type used for computing.
     whole : (R,) array, or `ONE` for rows without a budget

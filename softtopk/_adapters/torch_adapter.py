@@ -13,7 +13,7 @@ from .._kernels import torch_launch as kernels
 from .._rows.namespace import register
 from .._rules.sorting_rule import Order
 from .._search.numpy_sums import scheme_of
-from . import torch_autograd as rules
+from . import torch_autograd as autograd
 from . import torch_autograd_balance, torch_autograd_costs, torch_autograd_subset
 from . import torch_autograd_selection as selection
 from . import torch_autograd_sorting as arranging
@@ -33,7 +33,7 @@ class Torch(Arrays):
     def constant(f: Any, *args: Any) -> Any:
         """`program` for a search; a Function under vmap, which cannot trace loops."""
         if internals.transformed() and not torch.compiler.is_compiling():
-            return rules.Constant.apply(partial(f, Torch), *args)
+            return autograd.Constant.apply(partial(f, Torch), *args)
         return f(Torch, *args)
 
     @staticmethod
@@ -44,24 +44,24 @@ class Torch(Arrays):
             return kind.apply(curve, *at)
         way = rows.way or Torch.how(x, curve, check)
         if way.by is not None and not (isinstance(tau, torch.Tensor) and tau.ndim):
-            if rules.is_recorded(x, part, tau):
+            if autograd.is_recorded(x, part, tau):
                 return selection.QuickSelect.apply(curve, *at, way.by)
             return selection.select_on_numpy(curve, at, way.by)[0]
-        rules.one_forward_mode()
+        autograd.one_forward_mode()
         call = selection.SelectCall(curve, Torch.looks(x, check))
         return selection.EagerSelect.apply(call, *at)
 
     @staticmethod
     def hold(x: Any, fits: Any) -> Any:
-        return rules.hold(x, fits)
+        return autograd.hold(x, fits)
 
     @staticmethod
     def spoil(x: Any, fits: Any, value: bool = False) -> Any:
-        return rules.spoil(x, fits, value)
+        return autograd.spoil(x, fits, value)
 
     @staticmethod
     def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
-        if rules.is_recorded(x):
+        if autograd.is_recorded(x):
             return selection.QuickSimplex.apply(x, curve, tau)
         # No derivative is recorded: without a Function this takes a fifth less time.
         return selection.simplex(x, curve, tau)
@@ -75,7 +75,7 @@ class Torch(Arrays):
         at = Order(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
         free = not (internals.transformed() or torch.compiler.is_compiling())
-        if free and not rules.is_recorded(x, tau):
+        if free and not autograd.is_recorded(x, tau):
             return value
         # The value is the accurate one, and the derivatives are those of `moved`.
         moved = getattr(at, f"moved_{what}")(x, tau)
@@ -85,7 +85,7 @@ class Torch(Arrays):
     def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
             return torch_autograd_costs.Spend.apply(call, x, whole, part, c, tau)
-        rules.one_forward_mode()
+        autograd.one_forward_mode()
         return torch_autograd_costs.EagerSpend.apply(call, x, whole, part, c, tau)
 
     @staticmethod
@@ -94,7 +94,7 @@ class Torch(Arrays):
             return torch_autograd_subset.Subset.apply(x, whole, part, tau)
         if not tau.ndim and Torch.how(x, curves.SIGMOID, None).by:
             return torch_autograd_subset.QuickSubset.apply(x, whole, part, tau)
-        rules.one_forward_mode()
+        autograd.one_forward_mode()
         return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
@@ -112,7 +112,7 @@ class Torch(Arrays):
             )
         if torch.compiler.is_compiling():
             return torch_autograd_balance.Balance.apply(call, x, k, c, tau)[0]
-        rules.one_forward_mode()
+        autograd.one_forward_mode()
         return torch_autograd_balance.EagerBalance.apply(call, x, k, c, tau)[0]
 
     @staticmethod
@@ -120,7 +120,7 @@ class Torch(Arrays):
         """A Python float for a tensor of one float that needs no derivative."""
         if not isinstance(value, torch.Tensor) or value.ndim:
             return value
-        if rules.is_recorded(value) or type(value) not in PLAIN or not value.is_cpu:
+        if autograd.is_recorded(value) or type(value) not in PLAIN or not value.is_cpu:
             return value
         return value.item() if value.is_floating_point() else value
 
@@ -154,11 +154,13 @@ class Torch(Arrays):
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         compiled = torch.compiler.is_compiling()
-        kind = rules.Attach if compiled else rules.EagerAttach
+        kind = autograd.Attach if compiled else autograd.EagerAttach
         pairs = [by.get(name, (None, lambda: None)) for name in ("x", "k", "tau")]
         if not (compiled or internals.transformed()):
             # A slope that nothing asks for may take as long as the value.
-            kept = [(v, slope) if rules.is_recorded(v) else None for v, slope in pairs]
+            kept = [
+                (v, slope) if autograd.is_recorded(v) else None for v, slope in pairs
+            ]
             pairs = [pair or (None, lambda: None) for pair in kept]
             if not any(kept):
                 return value

@@ -151,7 +151,7 @@ class EagerHold(Hold):
 
 
 def hold(x: Any, fits: Any) -> Any:
-    """The same for a condition that may have to be broadcast."""
+    """`Hold`, with a condition that may have to be broadcast."""
     if torch.compiler.is_compiling():
         return Hold.apply(x, fits.expand(x.shape))
     if is_recorded(x):
@@ -160,7 +160,7 @@ def hold(x: Any, fits: Any) -> Any:
 
 
 def spoil(x: Any, fits: Any, value: bool = False) -> Any:
-    """The same for a condition that may have to be broadcast."""
+    """`Spoil`, with a condition that may have to be broadcast."""
     if torch.compiler.is_compiling():
         return Spoil.apply(x, fits.expand(x.shape), value)
     if is_recorded(x):

@@ -448,7 +448,7 @@ def verify(
     whole: bool = False,
     special: bool = True,
 ) -> bool:
-    """Raise the core's errors for values out of range; say whether no row is special.
+    """Raise NumPy's errors for values out of range; say whether no row is special.
 
     The budget is the sum of the two parts given, if any.  A temperature is None where
     it has been checked and no `special` row is looked for.  A row is special if it has
@@ -506,7 +506,7 @@ def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
 
 @quiet()
 def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
-    """Raise the core's error for these values, one of which is out of range."""
+    """Raise NumPy's error for these values, one of which is out of range."""
     count = count_finite(x.reshape(-1, x.shape[-1]), name)
     if finite:
         check_finite(count, name)

@@ -57,7 +57,7 @@ def _falls(here: Positions, there: Positions, tau: Any) -> Array:
     return away
 
 
-def _distances(here: Positions, there: Positions, tau: Any) -> Array:
+def _away(here: Positions, there: Positions, tau: Any) -> Array:
     """The distances between points; infinities and NaN are FAR."""
     away = _falls(here, there, tau)
     return np.fmin(np.absolute(away, out=away), FAR, out=away)
@@ -65,7 +65,7 @@ def _distances(here: Positions, there: Positions, tau: Any) -> Array:
 
 def _decays(here: Positions, there: Positions, tau: Any) -> Array:
     """The decays between points."""
-    away = _distances(here, there, tau)
+    away = _away(here, there, tau)
     return np.exp(np.negative(away, out=away), out=away)
 
 
@@ -256,7 +256,7 @@ class _FarBlocks:
         self, at: Positions, ends: Any, tau: Any, away: Array, others: Array
     ) -> None:
         here, there = ([p[..., s] for p in at] for s in (slice(-1), slice(1, None)))
-        away = _fold(_distances(here, there, tau))
+        away = _fold(_away(here, there, tau))
         near = np.minimum(away, NEAR)  # as in `all_thresholds.terms_of`
         self.rest, self.less = np.exp(near - away), np.expm1(-near)
         self.across = {back: _decays(v, at, tau) for back, v in ends.items()}

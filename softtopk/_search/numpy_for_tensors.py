@@ -22,7 +22,9 @@ from .numpy_search import solve
 from .numpy_subset import all_or_none, blocks
 
 _SHORT, _FEW = 512, 1 << 13
-"""Entmax sorts rows up to the first length if all rows together have few entries."""
+"""Rows of entmax up to the first length go to the search of selections if all rows have
+more entries than the second; all others to `numpy_entmax.py`, with its own limits.
+"""
 
 
 @quiet()
@@ -32,7 +34,7 @@ def solved_by_numpy(
     """`special_rows.solved` by the solver for NumPy, and whether the rows are plain.
 
     The budget is one number, or one for each row.  Arguments out of range raise the
-    errors of the core.
+    errors of NumPy's functions.
     """
     batch, flat = x.shape[:-1], np.ascontiguousarray(x).reshape(-1, x.shape[-1])
     n, k = count_finite(flat, "x"), np.empty(batch)
