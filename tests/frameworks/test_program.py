@@ -14,3 +14,18 @@ def test_the_program_of_soft_topk_stays_short(curve):
     x = jnp.zeros((64, 128), jnp.float32)
     program = jax.jit(lambda x: stk.soft_topk(x, 8, curve)).lower(x).as_text()
     assert len(program.splitlines()) <= MOST[curve]
+
+
+OTHERS = {
+    "softmax": (stk.softmax, 64),
+    "sparsemax": (stk.sparsemax, 795),
+    "grad_topk": (lambda x: stk.grad_topk(x, 8), 1690),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_program_of_another_operator_stays_short(name):
+    """Each look at whether a row is in range costs some lines."""
+    operator, most = OTHERS[name]
+    program = jax.jit(operator).lower(jnp.zeros((64, 128), jnp.float32)).as_text()
+    assert len(program.splitlines()) <= most
