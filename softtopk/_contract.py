@@ -234,6 +234,9 @@ class Adapter(Protocol):
     def put(self, x: Any, index: Any, values: Any) -> Any:
         """The rows with these values, or this number, at these different places."""
 
+    def restore(self, values: Any, order: Any) -> Any:
+        """The rows with these values at the places `order`, which are all places."""
+
     def scatter(self, values: Any, index: Any, n: int) -> Any:
         """The sums ``(..., n)`` of the values of each row that have the same index.
 
@@ -259,10 +262,11 @@ class Adapter(Protocol):
         with None for s.
         """
 
-    def blocks(self, points: Any, tau: Any, ways: Any) -> Any:
+    def blocks(self, points: Any, tau: Any, ways: Any, whole: bool) -> Any:
         """The blocks of a line, with the members of `all_thresholds.Blocks`.
 
-        A line that is not cut has no `ends`, and `inner` returns its sums.
+        A line that is not cut has no `ends`, and `inner` returns its sums.  It may be
+        cut also if it is short enough to be `whole`.
         """
 
     def accumulate(self, x: Any) -> Any:

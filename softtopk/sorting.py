@@ -278,7 +278,9 @@ def _ordered(
 
         def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
             def narrow(t: Array) -> Array:
-                return product(t.astype(np.float64)).astype(dtype, copy=False)
+                return product(t.astype(np.float64, copy=False)).astype(
+                    dtype, copy=False
+                )
 
             return narrow
 

@@ -97,6 +97,10 @@ class Base:
     def replicate(value: Any, like: Any, name: str = "") -> Any:
         return value
 
+    @classmethod
+    def restore(cls, values: Any, order: Any) -> Any:
+        return cls.put(cls.zeros_like(values), order, values)  # type: ignore[attr-defined]
+
     @staticmethod
     def stored(value: Any) -> Any:
         return value

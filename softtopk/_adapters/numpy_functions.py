@@ -101,6 +101,15 @@ class NumPy(Base):
             np.put_along_axis(out, index, values, axis=-1)
         return out
 
+    @staticmethod
+    def restore(values: Any, order: Any) -> Any:
+        out = np.empty_like(values)
+        if out.ndim == 2:
+            out.reshape(-1)[_of_rows(order, out.shape[1])] = values
+        else:
+            np.put_along_axis(out, order, values, axis=-1)
+        return out
+
     weights, horner = staticmethod(numpy_weights), staticmethod(numpy_horner)
 
     @staticmethod
@@ -116,6 +125,8 @@ class NumPy(Base):
 
     @staticmethod
     def running_max(x: Any) -> Any:
+        if x.size > _PART and (x[..., 1:] >= x[..., :-1]).all():
+            return x  # in a seventh of the time
         return np.maximum.accumulate(x, axis=-1)
 
     @staticmethod

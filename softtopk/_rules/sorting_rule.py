@@ -21,9 +21,12 @@ class Order(Thresholds):
 
     @once
     def ones(self) -> tuple[Any, Any]:
-        """The sums over thresholds of the decays to each, from above and from below."""
-        one = self.xp.astype(self.valid, self.x.dtype)
-        return self.over_thresholds(one, one)
+        """The sums over thresholds of the decays to each, from above and from below.
+
+        Those from below are None for the curve exp, which is constant above 0.
+        """
+        one, over = self.xp.astype(self.valid, self.x.dtype), self.over_thresholds
+        return over.sums(one, False), over.sums(one, True) if self.beta else None
 
     @once
     def steps(self) -> Any:
@@ -39,8 +42,7 @@ class Order(Thresholds):
 
     def back(self, sorted_values: Any) -> Any:
         """Values in the order of the scores as they were given."""
-        out = self.xp.put(self.xp.zeros_like(sorted_values), self.order, sorted_values)
-        return out[..., : self.n]
+        return self.xp.restore(sorted_values, self.order)[..., : self.n]
 
     def given(self, t: Any) -> Any:
         """Values for the scores in descending order, 0 for those without a place."""
@@ -57,74 +59,70 @@ class Order(Thresholds):
         """
         return over(*self._differences(over, rise, sums))
 
-    def _differences(self, over: Both, rise: Any, sums: Any) -> tuple[Any, Any]:
+    def _differences(self, over: Both, rise: Any, sums: Any) -> Any:
         """What each point adds to the sums of the point before, and of that after."""
-        xp, (before, after) = self.xp, sums
+        before, after = sums
+        return self._rise(over, rise, before, False), self._rise(
+            over, rise, after, True
+        )
 
-        def steps(decay: Any, rise: Any, before: Any, after: Any) -> tuple[Any, Any]:
-            step = decay * rise
-            return step * before, -step * after
+    def _rise(self, over: Both, rise: Any, sums: Any, back: bool) -> Any:
+        def step(decay: Any, rise: Any, sums: Any) -> Any:
+            return (-decay if back else decay) * rise * sums
 
-        given = over.decay, rise, before[..., :-1], after[..., 1:]
-        first, second = xp.parts(steps, *given)
-        none = xp.zeros_like(before[..., :1])
-        return xp.concat([none, first], axis=-1), xp.concat([second, none], axis=-1)
+        given = over.decay, rise, _neighbours(sums, back)[0]
+        return self._onwards(self.xp.parts(step, *given), back)
 
-    def apart_sums(self, over: Both, t: Any, rise: Any, sums: Any) -> tuple[Any, Any]:
-        """The sums of t_l - t_i, from both sides, as functions of indices i.
+    def _onwards(self, steps: Any, back: bool) -> Any:
+        """What arrives at each point from the point before, or from that after."""
+        ends = [steps, self.none] if back else [self.none, steps]
+        return self.xp.concat(ends, axis=-1)
 
-        `sums` are those of 1.  The recurrence of the differences, which `rise` returns,
-        loses nothing if t rises or falls along the row.  If t jumps up and down, the
-        rounding errors of these jumps add up, and the sums of t itself are better.
+    def apart_sums(self, over: Both, t: Any, rise: Any, sums: Any) -> list[Any]:
+        """The sums of t_l - t_i, from both sides.
+
+        `sums` are those of 1, and None on a side that is not asked for.  The recurrence
+        of the differences, which `rise` returns, loses nothing if t rises or falls
+        along the row.  If t jumps up and down, the rounding errors of these jumps add
+        up, and the sums of t itself are better.
         """
         smooth = self._is_smooth(t)
-        fine = rough = None
-        if smooth.any():
-            fine = self.at(*self.differences(over, rise(), sums))
-        if not smooth.all():
-            rough = self._rough_sums(over, self.centred(t), sums)
-        return self._either(smooth, fine, rough)
+        some, not_all = smooth.any(), not smooth.all()
+        rise, t = rise() if some else None, self.centred(t) if not_all else None
+        found = []
+        for count, back in zip(sums, (False, True), strict=True):
+            fine = rough = None
+            if some and count is not None:
+                fine = over.sums(self._rise(over, rise, count, back), back)
+            if not_all and count is not None:
+                rough = self._rough_sums(over, t, count, back)
+            found.append(self._either(smooth, fine, rough))
+        return found
 
-    def at(self, before: Any, after: Any) -> tuple[Any, Any]:
-        """Arrays as functions of indices."""
-
-        def at(v: Any) -> Any:
-            return lambda i=None: v if i is None else self.xp.take(v, i)
-
-        return at(before), at(after)
-
-    def _rough_sums(self, over: Both, t: Any, sums: Any) -> tuple[Any, Any]:
+    def _rough_sums(self, over: Both, t: Any, sums: Any, back: bool) -> Any:
         """The sums of t less t_i times those of 1, without the term i, which is 0."""
-        xp, (N, n), (H, L), last = self.xp, over(t, t), sums, t.shape[-1] - 1
-        every = xp.places(t.shape[-1], t) + xp.integers(0 * t, t)
 
-        def before(i: Any = every) -> Any:
-            k = xp.clip(i - 1, 0, None)
-            rest = xp.take(N, k) - xp.take(t, i) * xp.take(H, k)
-            return xp.where(i > 0, xp.take(over.decay, k) * rest, 0)
+        def step(decay: Any, total: Any, sums: Any, t: Any) -> Any:
+            return decay * (total - t * sums)
 
-        def after(i: Any = every) -> Any:
-            k = xp.clip(i + 1, None, last)
-            rest = xp.take(n, k) - xp.take(t, i) * xp.take(L, k)
-            decay = xp.take(over.decay, xp.clip(i, None, last - 1))
-            return xp.where(i < last, decay * rest, 0)
-
-        return before, after
+        total, _ = _neighbours(over.sums(t, back), back)
+        sums, _ = _neighbours(sums, back)
+        given = over.decay, total, sums, _neighbours(t, back)[1]
+        return self._onwards(self.xp.parts(step, *given), back)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
         span = t.max(axis=-1) - t.min(axis=-1)
-        way = abs(t[..., 1:] - t[..., :-1]).sum(axis=-1)
+        steps = self.xp.parts(
+            lambda one, other: abs(one - other), t[..., 1:], t[..., :-1]
+        )
+        way = steps.sum(axis=-1)
         return (way <= _JUMPS * span)[..., None]
 
     def _either(self, smooth: Any, fine: Any, rough: Any) -> Any:
         if fine is None or rough is None:
             return rough if fine is None else fine
-
-        def either(one: Any, other: Any) -> Any:
-            return lambda *i: self.xp.where(smooth, one(*i), other(*i))
-
-        return tuple([either(a, b) for a, b in zip(fine, rough, strict=True)])
+        return self.xp.where(smooth, fine, rough)
 
     def centred(self, t: Any) -> Any:
         """Values less that of the middle of the row; 0 where there is none."""
@@ -134,25 +132,32 @@ class Order(Thresholds):
     def means(self, sums: Any, v: Any, apart: Any) -> Any:
         """The means of v under the slopes of each threshold, less v at its anchor.
 
-        `sums` are those of the differences of v as functions of indices, and `apart`
-        gives the difference of v between scores.
+        `sums` are those of the differences of v, and `apart` gives the difference of v
+        between scores.
         """
         xp, n = self.xp, self.x.shape[-1]
 
-        def mean(a: Any, anchor: Any, high: Any, low: Any) -> Any:
+        def one_sided(a: Any, low: Any) -> Any:
+            below = xp.clip(a, None, n - 1)
+            mean = xp.take(sums[1], below) / xp.take(self.L, below)
+            return xp.where(low > 0, mean, 0)
+
+        def two_sided(a: Any, anchor: Any, high: Any, low: Any) -> Any:
             above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
             across = apart(xp.take(v, above), xp.take(v, below))
             H, L = xp.take(self.H, above), xp.take(self.L, below)
             upper, lower, left = high * H, low * L, anchor < a
-            above = sums[0](above) / xp.where(H > 0, H, 1)
-            below = sums[1](below) / xp.where(L > 0, L, 1)
+            above = xp.take(sums[0], above) / xp.where(H > 0, H, 1)
+            below = xp.take(sums[1], below) / xp.where(L > 0, L, 1)
             above = above + xp.where(left, 0, across)
             below = below - xp.where(left, across, 0)
             W = upper + lower
             W = xp.where(W > 0, W, 1)
             return upper / W * above + lower / W * below
 
-        return xp.parts(mean, self.a, self.anchor, self.high, self.low)
+        if self.beta:
+            return xp.parts(two_sided, self.a, self.anchor, self.high, self.low)
+        return xp.parts(one_sided, self.a, self.low)
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
@@ -160,13 +165,16 @@ class Order(Thresholds):
 
         count = xp.astype(self.count, self.x.dtype)
 
-        def rank(place: Any, E: Any, e: Any) -> Any:
+        def rank(place: Any, E: Any, *e: Any) -> Any:
             above, below = self.beside(place)
-            out = e * xp.take(V, below) - E * xp.take(U, above)
+            out = 0 - E * xp.take(U, above)
+            if e:
+                out = out + e[0] * xp.take(V, below)
             out = xp.astype(place + 1, E.dtype) + out
             return xp.minimum(xp.clip(out, 1, None), count)
 
-        out = xp.parts(rank, self.place, self.E, self.e)
+        sides = (self.E, self.e) if self.beta else (self.E,)
+        out = xp.parts(rank, self.place, *sides)
         out = xp.running_max(self.shared(out))  # the same for equal scores
         return self.back(self.only(self.taken, out))
 
@@ -185,7 +193,9 @@ class Order(Thresholds):
         def rise() -> Any:
             return apart(t[..., :-1], t[..., 1:])
 
-        sums = self.apart_sums(self.over_scores, t, rise, (self.H, self.L))
+        over, two = self.over_thresholds, bool(self.beta)
+        H = self.H if two else None
+        sums = self.apart_sums(self.over_scores, t, rise, (H, self.L))
         rest = self.means(sums, t, apart)
         at = xp.take(t, xp.clip(self.anchor, None, self.last))
 
@@ -193,19 +203,18 @@ class Order(Thresholds):
             away = rest[..., :-1] - rest[..., 1:]
             return apart(at[..., :-1], at[..., 1:]) + away
 
-        over = self.over_thresholds
         Q, q = self.apart_sums(over, at + rest, rise_of_means, self.ones)
         U, V = self.ones
 
-        def total(t: Any, place: Any, E: Any, e: Any, factor: Any) -> Any:
-            out, (above, below) = 0, self.beside(place)
-            for slope, k, count, sums in ((E, above, U, Q), (e, below, V, q)):
+        def total(t: Any, place: Any, factor: Any, *slopes: Any) -> Any:
+            out, given = 0, zip(self.beside(place), (U, V), (Q, q), strict=True)
+            for slope, (k, count, sums) in zip(slopes, given, strict=two):
                 away = apart(xp.take(at, k), t) + xp.take(rest, k)
-                out = out + slope * (away * xp.take(count, k) + sums(k))
+                out = out + slope * (away * xp.take(count, k) + xp.take(sums, k))
             return out * factor
 
-        column = self.none + factor
-        out = xp.parts(total, t, self.place, self.E, self.e, column)
+        slopes = (self.E, self.e) if two else (self.E,)
+        out = xp.parts(total, t, self.place, self.none + factor, *slopes)
         return self.back(self.only(self.taken, out))
 
     @once
@@ -253,18 +262,13 @@ class Order(Thresholds):
         `apart` gives the difference of v between scores.
         """
         xp = self.xp
-        (H, L), (U, V) = self.around(self.H, self.L), self._around(sums)
+        (H, L), (U, V) = self.around(self.H, self.L), self.around(*sums)
         over, under = self.around(v, v)
         near = xp.take(v, self.nearest)
         inner = apart(v, xp.take(near, self.place))
         above = U + H * apart(over, near[..., 1:])
         below = V + L * apart(under, near[..., :-1])
         return self.places(inner, above, below) / self.total
-
-    def _around(self, sums: Any) -> tuple[Any, Any]:
-        """`around` for functions of indices."""
-        above, below = self.neighbours
-        return sums[0](above), sums[1](below)
 
     def signed(self, one: Any, other: Any) -> Any:
         """The difference of scores in units of tau, within FAR."""
@@ -283,9 +287,7 @@ class Order(Thresholds):
         """The soft sort; places beyond the number of scores hold -inf."""
         xp = self.xp
         near = xp.take(self.x, self.nearest)
-        value = near + self.tau * self.mixed(
-            self.x, self.at(*self.moments), self.signed
-        )
+        value = near + self.tau * self.mixed(self.x, self.moments, self.signed)
         ends = xp.take(self.x, self.last), self.x[..., :1]
         value = xp.clip(value, *ends) / self.scale
         taken = xp.places(self.x.shape[-1], self.x) < self.count
@@ -297,7 +299,7 @@ class Order(Thresholds):
 
         Less the score at the anchor.
         """
-        return self.means(self.at(*self.moments), self.x, self.signed)
+        return self.means(self.moments, self.x, self.signed)
 
     def by_sort(self, t: Any) -> Any:
         """The product with the Jacobian of the sort."""
@@ -309,7 +311,7 @@ class Order(Thresholds):
 
     def sort_by_tau(self) -> Any:
         """The derivative of the sort by the temperature."""
-        sums = self.at(*self.moments)
+        sums = self.moments
         return self._at_places(-self._spread(self.x, self.gap, sums, self.signed))
 
     def _at_places(self, out: Any) -> Any:
@@ -317,29 +319,29 @@ class Order(Thresholds):
         taken = self.xp.places(self.x.shape[-1], self.x) < self.count
         return self.xp.where(taken, out, 0)[..., : self.n]
 
-    def _second(self, t: Any, rise: Any, sums: Any) -> tuple[Any, Any]:
+    def _second(self, t: Any, rise: Any, sums: Any) -> Any:
         """The sums of (x_l - x_i) (t_l - t_i), from both sides, in units of tau."""
         xp, (more, less) = self.xp, self.moments
         none, gap, decay = self.none, self.gap, self.over_scores.decay
         smooth = self._is_smooth(t)
         fine = rough = None
         if smooth.any():
-            before, after = sums[0](), sums[1]()
+            before, after = sums
             first = gap * before[..., :-1] + rise * more[..., :-1]
             first = first + gap * rise * self.H[..., :-1]
             second = gap * rise * self.L[..., 1:]
             second = second - gap * after[..., 1:] - rise * less[..., 1:]
-            fine = self.at(
-                *self.over_scores(
-                    xp.concat([none, decay * first], axis=-1),
-                    xp.concat([decay * second, none], axis=-1),
-                )
+            fine = self.over_scores(
+                xp.concat([none, decay * first], axis=-1),
+                xp.concat([decay * second, none], axis=-1),
             )
         if not smooth.all():
             t = self.centred(t)
             N = self.differences(self.over_scores, gap, self.over_scores(t, t))
-            rough = self.at(N[0] - t * more, N[1] - t * less)
-        return self._either(smooth, fine, rough)
+            rough = N[0] - t * more, N[1] - t * less
+        if fine is None or rough is None:
+            return rough if fine is None else fine
+        return tuple([xp.where(smooth, *v) for v in zip(fine, rough, strict=True)])
 
     def _spread(self, t: Any, rise: Any, sums: Any, apart: Any) -> Any:
         """How the covariances of the scores and t change across each place.
@@ -350,13 +352,13 @@ class Order(Thresholds):
         one side, and their slopes in the ratio e^-step.
         """
         xp, none, x = self.xp, self.none, self.x
-        second = self._around(self._second(t, rise, sums))
+        second = self.around(*self._second(t, rise, sums))
         rest, c, left = self.means(sums, t, apart), self.centres, self.left
         across, D = apart(*self.around(t, t)), self.signed(*self.around(x, x))
         firsts = zip(
             (self.high, self.low),
             self.around(self.H, self.L),
-            self._around(sums),
+            self.around(*sums),
             self.around(*self.moments),
             second,
             (xp.where(left, 0, D), xp.where(left, -D, 0)),
@@ -499,3 +501,8 @@ class Order(Thresholds):
 
 def _apart(one: Any, other: Any) -> Any:
     return one - other
+
+
+def _neighbours(v: Any, back: bool) -> tuple[Any, Any]:
+    """The values at the points before those that have one, or after, and at these."""
+    return (v[..., 1:], v[..., :-1]) if back else (v[..., :-1], v[..., 1:])

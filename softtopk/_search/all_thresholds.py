@@ -42,7 +42,7 @@ _BLOCK = 16
 _WHOLE = 128
 """Rows of at most this length are not cut into blocks: that would take them longer."""
 
-_SHORT = 32
+_SHORT = 64
 """Lines of at most this many ends of blocks are not cut again."""
 
 
@@ -181,17 +181,18 @@ class _Line:
     """Points along a line, for the sums over the points up to each point."""
 
     def __init__(
-        self, xp: Adapter, points: list[Any], tau: Any, ways: Any, decay: Any = None
+        self, xp: Adapter, points: list[Any], tau: Any, ways: Any, row: Any = None
     ) -> None:
-        """`decay` are those between neighbours, of a line that is a whole row."""
+        """`row` calculates the decays between neighbours, for a line of a whole row."""
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
+        whole = n <= (_WHOLE if row else _SHORT)
         if xp.in_memory:
-            self.blocks = xp.blocks(points, tau, ways)
-        elif decay is not None:
-            self.steps = _doubled([(decay, None)], n)
+            self.blocks = xp.blocks(points, tau, ways, whole)
+        elif whole and row:
+            self.steps = _doubled([(row(), None)], n)
             return
-        elif n <= _SHORT:
+        elif whole:
             self.steps = _over_doubles(xp, points, tau, n)
             return
         else:
@@ -221,9 +222,7 @@ class Both:
     def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
         self.xp, self._points, self._tau = xp, points, tau
         self.kept: dict[str, Any] = {}
-        short = points[0].shape[-1] <= _WHOLE and not xp.in_memory
-        whole = self.decay if short else None
-        self._line = _Line(xp, points, tau, (False, True), whole)
+        self._line = _Line(xp, points, tau, (False, True), lambda: self.decay)
 
     @once
     def decay(self) -> Any:
@@ -234,9 +233,13 @@ class Both:
         )
         return self.xp.exp(-_gaps_between(self.xp, here, there, self._tau))
 
+    def sums(self, v: Any, back: bool) -> Any:
+        """The sums of v over the points up to each, or from it on."""
+        return self._line.sums(v, back)
+
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
-        return self._line.sums(before, False), self._line.sums(after, True)
+        return self.sums(before, False), self.sums(after, True)
 
 
 class Thresholds:
@@ -293,20 +296,23 @@ class Thresholds:
         one = xp.astype(taken, x.dtype)
         self.i = i = xp.places(n, x)[None, :] if x.ndim > 1 else xp.places(n, x)
         self.over_scores = Both(xp, [self.x], self.tau)
-        self.H, self.L = H, L = self.over_scores(one, one)
+        self.L = self.over_scores.sums(one, True)
         falls = x[..., 1:] < x[..., :-1]
         self._first = None  # of equal scores
         if not (self.full and falls.all()):
             falls = xp.concat([taken[..., :1], falls], axis=-1)
             self._first = xp.running_max(xp.where(falls, i, 0))
 
-        def level(i: Any, taken: Any, H: Any, L: Any) -> Any:
-            rise = self.alpha * L - self.beta * (H - 1)
+        def level(i: Any, taken: Any, L: Any, *H: Any) -> Any:
+            rise = self.alpha * L
+            if H:
+                rise = rise - self.beta * (H[0] - 1)
             place = i + xp.integers(xp.floor(self.only(taken, rise)), x)
             place = xp.minimum(xp.clip(place, 0, None), self.last)
             return self.only(taken, place, n - 1)
 
-        place = self.shared(xp.parts(level, i, taken, H, L))
+        sums = (self.L, self.H) if self.beta else (self.L,)
+        place = self.shared(xp.parts(level, i, taken, *sums))
         self.place = place = xp.running_max(place)
         self._between_scores(place)
         self._near(place)
@@ -336,28 +342,22 @@ class Thresholds:
     def _between_scores(self, place: Any) -> None:
         xp, x, n = self.xp, self.x, self.x.shape[-1]
         self.a = a = xp.cumsum(xp.scatter(None, place, n))[..., :-1]
-        j = xp.places(n - 1, x)[None, :] + 1 if x.ndim > 1 else xp.places(n - 1, x) + 1
+        j = self.i[..., 1:]
         self.valid = j < self.count
         least = float(xp.finfo(x.dtype).tiny)
-        self.gap = xp.parts(self.apart, x[..., :-1], x[..., 1:])
 
-        H = xp.take(xp.concat([self.none, self.H], axis=-1), a)
-        L = xp.take(xp.concat([self.L, self.none], axis=-1), a)
-
-        def one_sided(
-            a: Any, j: Any, valid: Any, L: Any, _: Any, D: Any
-        ) -> tuple[Any, ...]:
+        def one_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
             # The scores below have all of the budget that those above leave.
+            _, below, D = self._gap(a)
             left = self.only(valid, xp.astype(j - a, x.dtype), 1)
-            near = xp.log(self.only(valid, L, 1) / left)
-            near = xp.minimum(xp.clip(near, 0, None), D)
-            at = xp.take(x, xp.clip(a, None, n - 1))
-            at, low = self.only(valid, at, -math.inf), self.only(valid, left / L)
-            return low, xp.zeros_like(low), a, at, self.only(valid, near)
+            L = self.only(valid, xp.take(self.L, below), 1)
+            near = xp.minimum(xp.clip(xp.log(L / left), 0, None), D)
+            at = self.only(valid, xp.take(x, below), -math.inf)
+            return self.only(valid, left / L), at, self.only(valid, near)
 
-        def two_sided(
-            a: Any, j: Any, valid: Any, L: Any, H: Any, D: Any
-        ) -> tuple[Any, ...]:
+        def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
+            above, below, D = self._gap(a)
+            H, L = xp.take(self.H, above), xp.take(self.L, below)
             d = xp.astype(a - j, x.dtype)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
             P, Q, upper = self.alpha * L, self.beta * H, d > 0
@@ -376,16 +376,40 @@ class Thresholds:
             near = xp.where(level, (D - near) / 2, near)
             near = xp.minimum(xp.clip(near, 0, None), D)
             left = d >= 0
-            anchor = xp.where(left, a - 1, a)
-            at = xp.take(x, xp.clip(anchor, 0, n - 1))
-            at = self.only(valid, at, -math.inf)
-            away = xp.where(left, -near, near)
-            return low, high, anchor, at, self.only(valid, away)
+            at = xp.where(left, xp.take(x, above), xp.take(x, below))
+            at, away = self.only(valid, at, -math.inf), xp.where(left, -near, near)
+            return low, high, xp.where(left, a - 1, a), at, self.only(valid, away)
 
-        law = two_sided if self.beta else one_sided
-        found = xp.parts(law, a, j, self.valid, L, H, self.gaps(a))
-        self.low, self.high, self.anchor, *self.points = found
+        if self.beta:
+            found = xp.parts(two_sided, a, j, self.valid)
+            self.low, self.kept["high"], self.anchor, *self.points = found
+        else:
+            self.low, *self.points = xp.parts(one_sided, a, j, self.valid)
+            self.anchor = a
         self.over_thresholds = Both(xp, self.points, self.tau)
+
+    def _gap(self, a: Any) -> tuple[Any, Any, Any]:
+        """Indices of the scores above and below thresholds, and their distance."""
+        xp, n = self.xp, self.x.shape[-1]
+        above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
+        D = self.apart(xp.take(self.x, above), xp.take(self.x, below))
+        return above, below, xp.where((a > 0) & (a < n), D, FAR)
+
+    @once
+    def H(self) -> Any:
+        """The sums over scores of the decays to each score, from above."""
+        one = self.xp.astype(self.taken, self.x.dtype)
+        return self.over_scores.sums(one, False)
+
+    @once
+    def high(self) -> Any:
+        """Slopes at the scores above thresholds, which the curve exp has not."""
+        return self.xp.zeros_like(self.low)
+
+    @once
+    def gap(self) -> Any:
+        """The distances between neighbouring scores."""
+        return self.xp.parts(self.apart, self.x[..., :-1], self.x[..., 1:])
 
     @once
     def none(self) -> Any:
@@ -400,16 +424,27 @@ class Thresholds:
     def _near(self, place: Any) -> None:
         xp, n = self.xp, self.x.shape[-1]
 
-        def found(x: Any, place: Any, taken: Any) -> tuple[Any, ...]:
+        def found(x: Any, place: Any, taken: Any) -> Any:
             above, below = self.beside(place)
             under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
-            over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
             E = xp.take(self.low, above) * xp.exp(-self.apart(under, x))
-            e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
             E = xp.where((place > 0) & taken, E, 0)
+            if not self.beta:
+                return E
+            over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
+            e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
             return E, xp.where((place < self.last) & taken, e, 0)
 
-        self.E, self.e = xp.parts(found, self.x, place, self.taken)
+        sides = xp.parts(found, self.x, place, self.taken)
+        if self.beta:
+            self.E, self.kept["e"] = sides
+        else:
+            self.E = sides
+
+    @once
+    def e(self) -> Any:
+        """The slopes at each score of the next threshold below."""
+        return self.xp.zeros_like(self.E)
 
     @once
     def nearest_thresholds(self) -> tuple[Any, Any]:

@@ -21,7 +21,7 @@ _SIZE = 16
 """The length of a block."""
 
 _PAIRS = 1 << 14
-"""Lines with at most this many pairs of points are not cut."""
+"""The most pairs of points for which the decays of whole lines are kept."""
 
 _SHORT = 1 << 10
 """Up to so many points, no block is looked at: all have the decays of their pairs."""
@@ -39,10 +39,10 @@ Positions = Sequence[Array]
 """Scores and, optionally, offsets in units of the temperature."""
 
 
-def numpy_blocks(points: Positions, tau: Any, ways: Sequence[bool]) -> Any:
-    """The blocks of lines (rows, n), for the sums in these ways."""
+def numpy_blocks(points: Positions, tau: Any, ways: Sequence[bool], whole: bool) -> Any:
+    """The blocks of lines (rows, n), or whole lines if there are few."""
     rows, n = points[0].shape
-    if rows * n * n <= _PAIRS:
+    if whole and rows * n * n <= _PAIRS:
         return PairedBlocks(points, tau, n, ways)
     kind = PairedBlocks if rows * n <= _SHORT else FoldedBlocks
     return kind(points, tau, _SIZE, ways)
@@ -57,7 +57,7 @@ def _falls(here: Positions, there: Positions, tau: Any) -> Array:
     return away
 
 
-def _away(here: Positions, there: Positions, tau: Any) -> Array:
+def _spans(here: Positions, there: Positions, tau: Any) -> Array:
     """The distances between points; infinities and NaN are FAR."""
     away = _falls(here, there, tau)
     return np.fmin(np.absolute(away, out=away), FAR, out=away)
@@ -65,8 +65,15 @@ def _away(here: Positions, there: Positions, tau: Any) -> Array:
 
 def _decays(here: Positions, there: Positions, tau: Any) -> Array:
     """The decays between points."""
-    away = _away(here, there, tau)
+    away = _spans(here, there, tau)
     return np.exp(np.negative(away, out=away), out=away)
+
+
+def _terms(here: Positions, there: Positions, tau: Any) -> tuple[Array, Array]:
+    """The decays between points as those of `all_thresholds.terms_of`."""
+    away = _spans(here, there, tau)
+    near = np.minimum(away, NEAR)
+    return np.exp(near - away), np.expm1(np.negative(near, out=near))
 
 
 def _pairs(at: Positions, tau: Any) -> Array:
@@ -170,6 +177,10 @@ class FoldedBlocks(_Blocks):
         super().__init__(points, tau, size, ways)
         step = max(1, _PART // (self.rows * size))
         before = {back: self.before(back) for back in self.ends}
+        first = [p[:, ::size, None] for p in points]
+        join = {back: _terms(v, first, self.tau) for back, v in before.items()}
+        below = np.tri(size, dtype=points[0].dtype)
+        total = {True: below, False: np.array(below.T, order="C")}
         self.parts: list[tuple[slice, _NearBlocks | _FarBlocks]] = []
         for a in range(0, self.many, step):
             part = slice(a, min(a + step, self.many))
@@ -178,8 +189,16 @@ class FoldedBlocks(_Blocks):
             start = [p[..., :1] for p in at]
             away = _falls(start, at, self.tau)
             others = ~(away[..., -1] <= _SPAN)
-            kind = _NearBlocks if others.mean() <= _OTHERS else _FarBlocks
-            self.parts.append((part, kind(at, ends, self.tau, away, others)))
+            if others.mean() > _OTHERS:
+                self.parts.append((part, _FarBlocks(at, ends, self.tau)))
+                continue
+            away[others] = 0
+            near = _NearBlocks(
+                away, {b: (c[:, part], s[:, part]) for b, (c, s) in join.items()}, total
+            )
+            if others.any():
+                near.keep(np.nonzero(others), at, ends, self.tau)
+            self.parts.append((part, near))
 
     def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
         """As that of `PairedBlocks`; the sums are in units of an exponential."""
@@ -201,27 +220,22 @@ class FoldedBlocks(_Blocks):
 class _NearBlocks:
     """Blocks whose points are near each other, with a few others."""
 
-    def __init__(
-        self, at: Positions, ends: Any, tau: Any, away: Array, others: Array
-    ) -> None:
-        start = [p[..., :1] for p in at]
-        self.join = {back: _decays(v, start, tau) for back, v in ends.items()}
-        self.others: Any = np.nonzero(others) if others.any() else None
-        if self.others:
-            away[self.others] = 0
-            self.others_at(at, ends, tau)
-        self.rise, self.fall = np.exp(away), np.exp(np.negative(away, out=away))
-        below = np.tri(away.shape[-1], dtype=away.dtype)
-        self.total = {True: below, False: np.array(below.T, order="C")}
+    others: Any = None
 
-    def others_at(self, at: Positions, ends: Any, tau: Any) -> None:
-        """Keep the decays of the other blocks."""
+    def __init__(self, away: Array, join: Any, total: Any) -> None:
+        self.join, self.total = join, total
+        self.rise, self.fall = np.expm1(away), np.expm1(np.negative(away, out=away))
+
+    def keep(self, others: Any, at: Positions, ends: Any, tau: Any) -> None:
+        """The decays of the other blocks, which are at these indices."""
+        self.others = others
         if getattr(tau, "ndim", 0):
-            tau = tau[self.others[0], 0]
-        at = [p[self.others] for p in at]
-        self.across = {}
-        for back, points in ends.items():
-            self.across[back] = _decays([p[self.others] for p in points], at, tau)
+            tau = tau[others[0], 0]
+        at = [p[others] for p in at]
+        self.across = {
+            back: _decays([p[others] for p in points], at, tau)
+            for back, points in ends.items()
+        }
         self.pairs = _pairs(at, tau[..., None] if getattr(tau, "ndim", 0) else tau)
 
     def inner(self, v: Array, back: bool, y: Array) -> Array:
@@ -229,8 +243,10 @@ class _NearBlocks:
 
         Those of near points are in units of an exponential.
         """
-        np.matmul(v * (self.fall if back else self.rise), self.total[back], out=y)
-        sums = y[..., 0] if back else y[..., -1] * self.fall[..., -1]
+        w = v * (self.fall if back else self.rise)
+        w += v
+        np.matmul(w, self.total[back], out=y)
+        sums = y[..., 0] if back else y[..., -1] * (1 + self.fall[..., -1])
         if self.others:
             y[self.others] = other = _sums(self.pairs, v[self.others], back)
             sums[self.others] = other[..., 0 if back else -1]
@@ -243,8 +259,11 @@ class _NearBlocks:
             if self.join:
                 other += self.across[back] * before[self.others]
         if self.join:
-            y += before * self.join[back]
-        y *= self.rise if back else self.fall
+            c, s = self.join[back]
+            more = c * before
+            more += s * more
+            y += more
+        y += y * (self.rise if back else self.fall)
         if self.others:
             y[self.others] = other
 
@@ -252,13 +271,10 @@ class _NearBlocks:
 class _FarBlocks:
     """Blocks that are followed from point to point, all of a part at once."""
 
-    def __init__(
-        self, at: Positions, ends: Any, tau: Any, away: Array, others: Array
-    ) -> None:
+    def __init__(self, at: Positions, ends: Any, tau: Any) -> None:
         here, there = ([p[..., s] for p in at] for s in (slice(-1), slice(1, None)))
-        away = _fold(_away(here, there, tau))
-        near = np.minimum(away, NEAR)  # as in `all_thresholds.terms_of`
-        self.rest, self.less = np.exp(near - away), np.expm1(-near)
+        terms = _terms(here, there, tau)
+        self.rest, self.less = _fold(terms[0]), _fold(terms[1])
         self.across = {back: _decays(v, at, tau) for back, v in ends.items()}
 
     def inner(self, v: Array, back: bool, y: Array) -> Array:
