@@ -188,7 +188,9 @@ class FoldedBlocks(_Blocks):
             ends = {back: [p[:, part] for p in v] for back, v in before.items()}
             start = [p[..., :1] for p in at]
             away = _falls(start, at, self.tau)
-            others = ~(away[..., -1] <= _SPAN)
+            # Also of the scores: offsets may be large and of opposite signs.
+            scores = _falls(start[:1], [at[0][..., -1:]], self.tau)[..., 0]
+            others = ~((away[..., -1] <= _SPAN) & (scores <= _SPAN))
             if others.mean() > _OTHERS:
                 self.parts.append((part, _FarBlocks(at, ends, self.tau)))
                 continue
