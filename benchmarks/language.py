@@ -77,9 +77,8 @@ What is compared
     The spread of a comparison is the root of the mean, over its gates, of the variance
     of d.  A difference counts if the three d have one sign and their mean is more than
     two spreads.  (By Student's distribution, with the level 5 % divided by the number
-    of gates, 1.8 spreads would do.)  A difference that does not count is called smaller
-    than the spread of the seeds, not zero.  One that counts and is below 0.01 bits is
-    called small.
+    of gates, 1.8 spreads would do.)  A difference that does not count may still not be
+    zero.  One that counts and is below 0.01 bits is called small.
 
 What would be concluded
     - If no difference of 1 counts: at this size the gate does not matter for the bits,
@@ -553,7 +552,7 @@ def verdict(d: list[float], spread: float) -> str:
     mean = np.mean(d)
     one_sign = min(d) > 0 or max(d) < 0
     if not one_sign or abs(mean) <= 2 * spread:
-        return "smaller than the spread"
+        return "does not count"
     return ("worse" if mean > 0 else "better") + ", but small" * bool(abs(mean) < 0.01)
 
 

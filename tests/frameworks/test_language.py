@@ -107,7 +107,7 @@ def test_a_difference_counts_as_the_plan_says(language):
     found, spread, said = language.compare(runs, pairs)
     assert spread == pytest.approx(0.01 / 6**0.5)  # of one gate in six
     assert np.mean(found, 1) == pytest.approx(added)
-    less = "smaller than the spread"
+    less = "does not count"
     assert said == ["worse", "worse", less, "better", less, less]
     added = language.verdict([0.004, 0.005, 0.006], 0.001)
     assert added == "worse, but small"
