@@ -7,10 +7,13 @@
     score have the budgets 1 to the integer part ([counted_place]).  For the Laplace
     curve the sum of the slopes at a threshold is then a root of sums over the scores
     above and below, each relative to the score next to the threshold
-    ([counted_slopes]); these sums are linear recurrences ([decayed_sum]). *)
+    ([counted_slopes]); these sums are linear recurrences ([decayed_sum]).  For the curve
+    [min(1, e^t)], which does not rise above 0, the count is the same
+    ([clipped_counted_above]), and the sum of the slopes is what the scores above leave
+    of the budget ([clipped_counted_slopes]). *)
 
 From Coq Require Import Reals Lra Lia Arith.
-From TopK Require Import Sums Selection Laplace.
+From TopK Require Import Sums Selection Laplace Exponential.
 Open Scope R_scope.
 
 (** The sum of the shares with the threshold at the score [x i]. *)
@@ -72,6 +75,35 @@ Proof.
   split; intros H1.
   - destruct (le_lt_dec j m) as [H2|H2]; [exact H2|apply H in H2; lra].
   - destruct (Rle_or_lt (x i) (l j)) as [H2|H2]; [exact H2|apply H in H2; lia].
+Qed.
+
+(** ** The curve that is 1 from 0 on
+
+    It has only one threshold for each of these budgets, and that is enough. *)
+Theorem clipped_counted_above n x j l i m : (i < n)%nat -> (0 < j < n)%nat ->
+  threshold clipped n x (INR j) l -> integer_part (level clipped n x i) m ->
+  (l < x i <-> (m < j)%nat).
+Proof.
+  intros Hi Hj Hl Hm; rewrite <- (integer_part_lt _ _ j Hm); unfold level.
+  assert (Hk : 0 < INR j < INR n) by (split; [apply lt_0_INR|apply lt_INR]; lia).
+  split; intros H.
+  - pose proof (load_falls clipped n x l (x i) clipped_curve (Rlt_le _ _ H)) as H1.
+    rewrite Hl in H1; destruct H1 as [H1|H1]; [exact H1|exfalso].
+    pose proof (clipped_unique n x (INR j) l (x i) Hk Hl H1); lra.
+  - destruct (Rlt_or_le l (x i)) as [H1|H1]; [exact H1|exfalso].
+    pose proof (load_falls clipped n x (x i) l clipped_curve H1) as H2.
+    rewrite Hl in H2; lra.
+Qed.
+
+(** The slope is 0 above the threshold, and the share itself at or below it. *)
+Theorem clipped_counted_slopes n x k l : threshold clipped n x k l ->
+  ∑_(i < n) (if Rlt_dec l (x i) then 0 else exp (x i - l)) =
+  k - ∑_(i < n) (if Rlt_dec l (x i) then 1 else 0).
+Proof.
+  intros Hl; rewrite <- Hl, <- sum_minus; apply sum_ext; intros i _.
+  destruct (Rlt_dec l (x i)) as [H|H].
+  - rewrite clipped_pos by lra; ring.
+  - rewrite clipped_neg by lra; ring.
 Qed.
 
 (** ** The slopes at a threshold of the Laplace curve *)
