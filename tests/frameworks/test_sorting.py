@@ -185,12 +185,14 @@ def test_single_precision_and_sixteen_bits_are_rounded_once_or_in_their_type(lib
         value = lib.numpy(own(lib.array(x), temperature=0.5, check=check))
         assert value.dtype == np.float32
         assert abs(value - exact).max() < 2 * size * np.finfo(np.float32).eps
-    half = lib.cast(lib.array(x), lib.bfloat16)
-    given = lib.numpy(half).astype(float)
-    value = own(half, temperature=0.5)
-    assert value.dtype == lib.bfloat16
-    exact = getattr(stk, name)(given, temperature=0.5)
-    assert (abs(lib.numpy(value) - exact) <= 2.0**-8 * abs(exact) + 1e-6).all()
+    for dtype, digits in ((lib.bfloat16, 8), (lib.float16, 11)):
+        half = lib.cast(lib.array(x), dtype)
+        given = lib.numpy(half).astype(float)
+        value = own(half, temperature=0.5)
+        assert value.dtype == dtype
+        exact = getattr(stk, name)(given, temperature=0.5)
+        rounded = 2.0**-digits * abs(exact) + 1e-6
+        assert (abs(lib.numpy(value).astype(float) - exact) <= rounded).all()
 
 
 @RANKS
@@ -199,6 +201,21 @@ def test_a_map_over_rows_is_a_batch(lib, name):
     value = lib.vmap(lambda x: own(x, temperature=0.4))(lib.array(X))
     batch = own(lib.array(X), temperature=0.4)
     assert abs(lib.numpy(value) - lib.numpy(batch)).max() < 1e-14
+
+
+@RANKS
+def test_the_slopes_of_a_map_are_those_of_a_batch(lib, name):
+    own, g = getattr(lib.ops, name), lib.array(np.cos(np.arange(6.0)))
+
+    def total(x):
+        return (own(x, temperature=0.4) * g).sum()
+
+    value = lib.numpy(lib.vmap(lib.gradient(total))(lib.array(X)))
+    wanted = [
+        stk.linearize(getattr(stk, name), x, temperature=0.4).vjp(lib.numpy(g))
+        for x in X
+    ]
+    assert abs(value - wanted).max() < 1e-14
 
 
 @RANKS

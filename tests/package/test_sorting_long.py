@@ -121,6 +121,22 @@ def test_errors_of_long_rows_stay_within_the_bound(name, kind):
             assert (off <= 16 * EPS * (abs(wanted) + tau)).all()
 
 
+@every
+@pytest.mark.parametrize("operator", [soft_rank, soft_sort])
+@pytest.mark.parametrize("taus", [(3e-4, 0.1, 10.0), (10.0, 0.2, 3e-4, 0.1, 30.0)])
+def test_long_rows_with_their_own_temperatures_are_single_rows(name, operator, taus):
+    """Some blocks extend by more than the temperature: many of them, or a few."""
+    rng = np.random.default_rng(2)
+    x, g = rng.normal(size=(2, len(taus), 2001))
+    batch = linearize(operator, x, name, temperature=taus)
+    given = batch.value, batch.jvp(g), batch.vjp(g)
+    for i, t in enumerate(taus):
+        row = linearize(operator, x[i], name, temperature=t)
+        alone = row.value, row.jvp(g[i]), row.vjp(g[i])
+        for many, one in zip(given, alone, strict=True):
+            assert abs(many[i] - one).max() <= 32 * EPS * (1 + abs(one).max())
+
+
 @wide
 @every
 def test_equal_gaps_do_not_round_all_ranks_in_one_direction(name):
