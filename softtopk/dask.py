@@ -874,7 +874,7 @@ def _search(
     search = chunk_search.ChunkSearch(rows.curve, given, budget, rows.tau, short)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
     while search.left.size:
-        columns = search.nodes.a, search.nodes.t, *search.windows()
+        columns = search.nodes.a, search.nodes.t, search.near(), *search.windows()
         how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
         found = rows.run(_measured, *columns, left=free[search.left], **how)
@@ -884,11 +884,11 @@ def _search(
 
 
 def _measured(
-    x: Array, a: Array, t: Array, low: Array, high: Array, every: Array, **how: Any
+    x: Array, a: Array, t: Array, *columns: Array, **how: Any
 ) -> chunk_pass.Measured:
     """A pass over a chunk."""
     return chunk_pass.measure(
-        x, nodes=chunk_pass.Points(a, t), low=low, high=high, every=every, **how
+        x, how.pop("curve"), how.pop("tau"), chunk_pass.Points(a, t), *columns, **how
     )
 
 

@@ -187,6 +187,7 @@ def measure(
     curve: Curve,
     tau: float,
     nodes: Points,
+    near: Array,
     low: Array,
     high: Array,
     every: Array,
@@ -203,8 +204,11 @@ def measure(
     tau : float
     nodes : Points
         Of (r, nodes) arrays.
+    near : (r, 2) array
+        Scores below the first or above the second number have the share 0 or 1 at every
+        node, up to less than rounding.
     low, high : (r, windows) arrays
-        The windows.
+        The windows, which lie between the two numbers.
     every : (r, windows) array
         One in `every` scores of a window is returned.
     most : int
@@ -225,8 +229,8 @@ def measure(
         size = PART // x.itemsize
         anchor, t, scheme, dtype = schemed(curve, nodes, tau, dtype, size)
         room = np.empty(size, dtype)
-        for rows, columns in places(x):
-            some = x[rows, columns]
+
+        def add(rows: slice, some: Array) -> None:
             listed.add(rows, some)
             if scheme is not None:
                 held = room[: some.size].reshape(some.shape)
@@ -240,6 +244,23 @@ def measure(
             sums[rows] += new
             if gaps is not None:
                 _widen(gaps[rows], new, some, curve, nodes, rows, tau)
+
+        if x.shape[1] < size:
+            for rows, columns in places(x):
+                add(rows, x[rows, columns])
+            return Measured(sums, gaps, *listed.result())
+        for i in range(len(x)):
+            far = 0
+            for some, above in _between(x[i], size, near[i]):
+                far += above
+                if some.size:
+                    add(slice(i, i + 1), some[None])
+            sums[i, :, 0] += far
+            if gaps is not None and (gaps[i, :, 0] == gaps[i, :, 0]).any():
+                least, most = _beside(x[i], size, near[i])
+                gaps[i, :, 0] += far
+                gaps[i, :, 1] = np.minimum(gaps[i, :, 1], least)
+                gaps[i, :, 2] = np.maximum(gaps[i, :, 2], most)
     return Measured(sums, gaps, *listed.result())
 
 
@@ -264,6 +285,42 @@ def schemed(
     return anchor, t, None, used
 
 
+def _between(x: Array, size: int, near: Array) -> Iterator[tuple[Array, int]]:
+    """The scores of a long row between two numbers, and how many more are above both.
+
+    They come in arrays of at most `size`.  Where the most lie between the numbers, all
+    are returned, because collecting some of them would take longer.
+    """
+    low, high = _inward(*near[:, None], x.dtype)
+    held: list[Array] = []
+    count = above = 0
+    for j in range(0, len(x), size):
+        some = x[j : j + size]
+        on = some >= low
+        least = np.count_nonzero(on)
+        on &= some <= high
+        inner = np.count_nonzero(on)
+        if 2 * inner > len(some):
+            yield some, 0
+            continue
+        if count + inner > size:
+            yield np.concatenate(held), above
+            held, count, above = [], 0, 0
+        above += least - inner
+        if inner:
+            held.append(some.take(np.flatnonzero(on)))
+            count += inner
+    yield np.concatenate([x[:0], *held]), above
+
+
+def _inward(low: Array, high: Array, dtype: Any) -> tuple[Array, Array]:
+    """Ends of intervals in another type, not outside of those that are given."""
+    up, down = dtype.type(math.inf), dtype.type(-math.inf)
+    below, above = low.astype(dtype), high.astype(dtype)
+    below = np.where(below < low, np.nextafter(below, up), below)
+    return below, np.where(above > high, np.nextafter(above, down), above)
+
+
 def _widen(
     gaps: Array,
     sums: Array,
@@ -286,6 +343,22 @@ def _widen(
         gaps[:, j, 0] += m
         gaps[:, j, 1] = np.minimum(gaps[:, j, 1], least)
         gaps[:, j, 2] = np.maximum(gaps[:, j, 2], most)
+
+
+def _beside(x: Array, size: int, near: Array) -> tuple[float, float]:
+    """The least score of a long row above both of two numbers, the largest below."""
+    low, high = _inward(*near[:, None], x.dtype)
+    least, most = math.inf, -math.inf
+    for j in range(0, len(x), size):
+        some = x[j : j + size]
+        above, below = (np.flatnonzero(on) for on in (some > high, some < low))
+        if above.size:
+            least = min(least, some.take(above).min())
+        if below.size:
+            # All of them are not copied.
+            part = some if below.size == len(some) else some.take(below)
+            most = max(most, part.max())
+    return least, most
 
 
 def _of_scheme(
@@ -340,10 +413,7 @@ class Listed:
         self, low: Array, high: Array, every: Array, most: int, seed: int, dtype: Any
     ) -> None:
         # In the type of the scores, so that these need no other for the comparison.
-        self.low, self.high, self.most = low.astype(dtype), high.astype(dtype), most
-        up, down = dtype.type(math.inf), dtype.type(-math.inf)
-        self.low = np.where(self.low < low, np.nextafter(self.low, up), self.low)
-        self.high = np.where(self.high > high, np.nextafter(self.high, down), self.high)
+        (self.low, self.high), self.most = _inward(low, high, dtype), most
         self.open = np.flatnonzero((self.low <= self.high).any(axis=0)).tolist()
         self.every = np.array(every, np.float64)
         self.rng = np.random.default_rng((22, seed))

@@ -52,6 +52,7 @@ _SMALL, _TINY = 2.0**-12, 2.0**-24
 _AROUND = 8.0  # temperatures around a wide bracket in which scores are sampled
 _NEAR = 2.0**-4  # temperatures: one node is tried if the sample's threshold is so near
 _SEEN = 8  # scores of a sample: with fewer selected, the next might be anywhere
+_FAR = 40.0  # temperatures: e^-40 is an eighth of the rounding error of a share
 _EDGE = 2.0**-40  # a share this near 0 or 1 may have been rounded away from it
 _WIDE = 2.0  # temperatures: in a wider bracket only ranks count
 _FEW = 32  # scores that are too few to be a sample
@@ -88,7 +89,6 @@ class ChunkSearch:
         short: bool = False,
     ) -> None:
         self.nodes: Points
-        self.spare: Points
         self.outer: Array
         self.short = short  # whether the scores are in single precision
         self.curve, self.tau, self.budget = curve, tau, budget
@@ -170,6 +170,27 @@ class ChunkSearch:
                 size = self._expected(low[:, j], high[:, j])
                 every[:, j] = np.maximum(1.0, size / self.most())
             return low, high, every
+
+    def near(self) -> Array:
+        """Between which scores the shares at the nodes are not 0 or 1, two a row.
+
+        The tails of three curves are exponential.  All scores that are farther away
+        have together a share, or lack one, that is a small part of a rounding error.
+        """
+        with np.errstate(all="ignore"):
+            curve, nodes = self.curve, self.nodes
+            lower, upper = curve.support
+            if curve is EXP or curve is LAPLACE or curve is SIGMOID:
+                k = Budget(*(v[self.left] for v in self.budget))
+                few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
+                far = _FAR + np.log(self.n[self.left] / few)[:, None]
+            else:
+                far = np.full((len(self.left), 1), math.inf)
+            below = -far if lower == -math.inf else lower
+            above = far if upper == math.inf else upper
+            low = _outward(nodes, below, self.tau, -1).min(axis=-1)
+            high = _outward(nodes, above, self.tau, 1).max(axis=-1)
+            return np.stack([low, high], axis=-1)
 
     def _expected(self, low: Array, high: Array) -> Array:
         """How many scores lie in windows, or different ones if many are equal."""
@@ -444,7 +465,7 @@ class ChunkSearch:
         # tried once, when every row has a good guess.
         sharp = self.curve is SIGMOID and not self.short and (width > _WIDE).any()
         if fine.all() and _one_node(self.curve) and not self.tried and not sharp:
-            self.single, self.outer, self.spare = True, outer, self.nodes
+            self.single, self.outer = True, outer
             self.nodes = Points(guess.a[:, None], guess.t[:, None])
 
     def _open(self, at: Points, y: Array, deviation: Array) -> None:
@@ -461,7 +482,7 @@ class ChunkSearch:
             few = (self._around(at, reach) <= self.most() / 2).all()
             self.single, self.first = True, self.curve is SIGMOID or not few
             self.outer = np.full(len(y), -1.0) if self.first else reach
-            self.guess, self.spare = (y, slope, error), self.nodes
+            self.guess = y, slope, error
             self.nodes = Points(at.a[:, None], at.t[:, None])
 
     def _around(self, at: Points, reach: Any) -> Array:
@@ -488,8 +509,6 @@ class ChunkSearch:
         self.low, self.high = at.where(excess > 0, low), at.where(excess < 0, high)
         near = self._solved(self.sample, y - excess * slope / W, self.left)
         near = self._within(near, self.left).moved(0.0, self.tau)
-        around = 6 * error[:, None] * np.linspace(-1, 1, NODES) ** 3
-        self.spare = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
         # The step leaves a part of the sample's error, squared; and the windows are to
         # hold few enough scores.
         kinks = kinks_of(self.curve)
@@ -513,6 +532,7 @@ class ChunkSearch:
         on = times > 0
         u = np.where(on, root.distances(values, tau, *at), -1e9)
         p, one = curve.value(u), counted(curve, u)
+        step = curve.step(excess, P, C, W, P)
         P = P - (np.where(on & ~one, p, 0) * times).sum(axis=-1)
         C = C - (np.where(on & one, curve.complement(u), 0) * times).sum(axis=-1)
         W = W - (np.where(on, curve.slope(u), 0) * times).sum(axis=-1)
@@ -554,8 +574,29 @@ class ChunkSearch:
         self.answer.a[left[fits]] = answer.a[fits]
         self.answer.t[left[fits]] = answer.t[fits]
         self.single, self.tried = False, True
-        self.nodes = self.spare.at(~fits)
-        self.left = left[~fits]
+        self._again(at, excess, step, got, ~fits)
+
+    def _again(
+        self, at: Points, excess: Array, step: Array, got: Measured, keep: Array
+    ) -> None:
+        """Place five nodes around Newton's step from the one that was not enough."""
+        self.left, at, step = self.left[keep], at.at(keep), step[keep]
+        rows, excess = self.left, excess[keep]
+        for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
+            end.a[rows[tight]], end.t[rows[tight]] = at.at(tight)
+        step = np.where(np.isfinite(step), step, 0)
+        near = self._within(at.moved(step, self.tau), rows).moved(0.0, self.tau)
+        # The windows are to hold few enough scores.
+        every = got.every[keep].max(axis=-1)
+        held = got.times[keep].sum(axis=(-2, -1)) * every
+        outer = np.minimum(self.outer[keep], _SMALL * 64)
+        outer = np.where(every > 1, outer * self.most() / (8 * held), outer)
+        inner = outer / 16
+        if not kinks_of(self.curve):  # the step leaves an error of a part of its square
+            inner = np.clip(step * step, _TINY, _SMALL / 4)
+            outer = np.maximum(outer, 4 * inner)
+        around = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
+        self.nodes = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
 
     # Helpers -----------------------------------------------------------------------
 
