@@ -149,6 +149,20 @@ class NumPy(Base):
                 whole[at] = part
         return tuple(out) if len(out) > 1 else out[0]
 
+    @staticmethod
+    def recur(steps: Any, values: Any, back: bool) -> Any:
+        out, size = values.copy(), 1
+        for c, s in steps:
+            if back:
+                more, rest = c * out[..., size:], out[..., :-size]
+            else:
+                more, rest = c * out[..., :-size], out[..., size:]
+            if s is not None:
+                rest += s * more
+            rest += more
+            size *= 2
+        return out
+
     blocks = staticmethod(numpy_blocks)
 
     @staticmethod

@@ -187,11 +187,11 @@ class _Line:
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
         whole = n <= (_WHOLE if row else _SHORT)
-        if xp.in_memory:
-            self.blocks = xp.blocks(points, tau, ways, whole)
-        elif whole and row:
+        if whole and row:
             self.steps = _doubled([(row(), None)], n)
             return
+        if xp.in_memory:
+            self.blocks = xp.blocks(points, tau, ways, whole)
         elif whole:
             self.steps = _over_doubles(xp, points, tau, n)
             return
