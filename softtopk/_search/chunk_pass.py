@@ -257,10 +257,10 @@ def measure(
                     add(slice(i, i + 1), some[None])
             sums[i, :, 0] += far
             if gaps is not None and (gaps[i, :, 0] == gaps[i, :, 0]).any():
-                least, most = _beside(x[i], size, near[i])
+                lower, upper = _beside(x[i], size, near[i])
                 gaps[i, :, 0] += far
-                gaps[i, :, 1] = np.minimum(gaps[i, :, 1], least)
-                gaps[i, :, 2] = np.maximum(gaps[i, :, 2], most)
+                gaps[i, :, 1] = np.minimum(gaps[i, :, 1], lower)
+                gaps[i, :, 2] = np.maximum(gaps[i, :, 2], upper)
     return Measured(sums, gaps, *listed.result())
 
 
@@ -291,15 +291,15 @@ def _between(x: Array, size: int, near: Array) -> Iterator[tuple[Array, int]]:
     They come in arrays of at most `size`.  Where the most lie between the numbers, all
     are returned, because collecting some of them would take longer.
     """
-    low, high = _inward(*near[:, None], x.dtype)
+    low, high = _inward(near[:1], near[1:], x.dtype)
     held: list[Array] = []
     count = above = 0
     for j in range(0, len(x), size):
         some = x[j : j + size]
         on = some >= low
-        least = np.count_nonzero(on)
+        least = int(np.count_nonzero(on))
         on &= some <= high
-        inner = np.count_nonzero(on)
+        inner = int(np.count_nonzero(on))
         if 2 * inner > len(some):
             yield some, 0
             continue
@@ -347,7 +347,7 @@ def _widen(
 
 def _beside(x: Array, size: int, near: Array) -> tuple[float, float]:
     """The least score of a long row above both of two numbers, the largest below."""
-    low, high = _inward(*near[:, None], x.dtype)
+    low, high = _inward(near[:1], near[1:], x.dtype)
     least, most = math.inf, -math.inf
     for j in range(0, len(x), size):
         some = x[j : j + size]

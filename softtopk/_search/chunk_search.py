@@ -90,6 +90,7 @@ class ChunkSearch:
     ) -> None:
         self.nodes: Points
         self.outer: Array
+        self.spare: Points | None = None  # from the sample, if the first node fails
         self.short = short  # whether the scores are in single precision
         self.curve, self.tau, self.budget = curve, tau, budget
         self.k = budget.whole + budget.part
@@ -116,7 +117,11 @@ class ChunkSearch:
             p = self._shares(self.sample, at)
             variance = (p * p).sum(-1) - p.sum(-1) ** 2 / np.maximum(self.s, 1)
             one = self._one(self.sample, p, y)
-            deviation = np.sqrt(variance + one * one)
+            # An outlier of which the sample has none may be the score more.
+            ends = np.stack([given.top, given.least], axis=-1)
+            share = self._shares(ends, at)
+            unseen = np.where(2 * y < self.s, share[:, 0], 1 - share[:, 1])
+            deviation = np.sqrt(variance + np.maximum(one, unseen) ** 2)
             self._spread(self.left, self.sample, y, deviation)
             self._open(at, y, deviation)
 
@@ -465,7 +470,7 @@ class ChunkSearch:
         # tried once, when every row has a good guess.
         sharp = self.curve is SIGMOID and not self.short and (width > _WIDE).any()
         if fine.all() and _one_node(self.curve) and not self.tried and not sharp:
-            self.single, self.outer = True, outer
+            self.single, self.outer, self.spare = True, outer, None
             self.nodes = Points(guess.a[:, None], guess.t[:, None])
 
     def _open(self, at: Points, y: Array, deviation: Array) -> None:
@@ -482,7 +487,7 @@ class ChunkSearch:
             few = (self._around(at, reach) <= self.most() / 2).all()
             self.single, self.first = True, self.curve is SIGMOID or not few
             self.outer = np.full(len(y), -1.0) if self.first else reach
-            self.guess = y, slope, error
+            self.guess, self.spare = (y, slope, error), self.nodes
             self.nodes = Points(at.a[:, None], at.t[:, None])
 
     def _around(self, at: Points, reach: Any) -> Array:
@@ -515,7 +520,7 @@ class ChunkSearch:
         crowd = np.maximum(self._around(near, _NEAR), 1) / (2 * _NEAR) if kinks else 1.0
         self.outer = np.minimum(_SMALL + 4 * error * error, self.most() / (4 * crowd))
         self.nodes = Points(near.a[:, None], near.t[:, None])
-        self.first = False
+        self.first, self.spare = False, None
 
     def _finish(self, got: Measured) -> None:
         """Take the rows that the sums at one node, near the threshold, are enough for.
@@ -584,6 +589,7 @@ class ChunkSearch:
         rows, excess = self.left, excess[keep]
         for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
             end.a[rows[tight]], end.t[rows[tight]] = at.at(tight)
+        near_by = abs(step) <= self.outer[keep]
         step = np.where(np.isfinite(step), step, 0)
         near = self._within(at.moved(step, self.tau), rows).moved(0.0, self.tau)
         # The windows are to hold few enough scores.
@@ -597,6 +603,8 @@ class ChunkSearch:
             outer = np.maximum(outer, 4 * inner)
         around = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
         self.nodes = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
+        if self.spare is not None:
+            self.nodes = self.nodes.where(near_by[:, None], self.spare.at(keep))
 
     # Helpers -----------------------------------------------------------------------
 
