@@ -884,7 +884,7 @@ def _search(
 
 
 def _measured(
-    x: Array, a: Array, t: Array, *columns: Array, **how: Any
+    x: Array, a: Array, t: Array, *columns: Any, **how: Any
 ) -> chunk_pass.Measured:
     """A pass over a chunk."""
     return chunk_pass.measure(
