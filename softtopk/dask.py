@@ -884,12 +884,18 @@ def _search(
 
 
 def _measured(
-    x: Array, a: Array, t: Array, *columns: Any, **how: Any
+    x: Array,
+    a: Array,
+    t: Array,
+    near: Array,
+    low: Array,
+    high: Array,
+    every: Array,
+    **how: Any,
 ) -> chunk_pass.Measured:
     """A pass over a chunk."""
-    return chunk_pass.measure(
-        x, how.pop("curve"), how.pop("tau"), chunk_pass.Points(a, t), *columns, **how
-    )
+    given = {"near": near, "low": low, "high": high, "every": every}
+    return chunk_pass.measure(x, nodes=chunk_pass.Points(a, t), **given, **how)
 
 
 class _Point(NamedTuple):
