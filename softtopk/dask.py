@@ -894,8 +894,8 @@ def _measured(
     **how: Any,
 ) -> chunk_pass.Measured:
     """A pass over a chunk."""
-    given = {"near": near, "low": low, "high": high, "every": every}
-    return chunk_pass.measure(x, nodes=chunk_pass.Points(a, t), **given, **how)
+    how |= {"near": near, "low": low, "high": high, "every": every}
+    return chunk_pass.measure(x, nodes=chunk_pass.Points(a, t), **how)
 
 
 class _Point(NamedTuple):
