@@ -81,8 +81,8 @@ What is compared
     variance of d.  A difference counts if the three d have one sign and their mean is
     more than two spreads.  (By Student's distribution, with the level 5 % divided by
     the number of selections, 1.9 spreads would do for one measure, and 2.4 for all
-    three together.)  A difference that does not count is called smaller than the spread
-    of the seeds, not zero.  One that counts and is below 0.01 bits, 0.005 of the
+    three together.)  A difference that does not count may still not be zero.
+    One that counts and is below 0.01 bits, 0.005 of the
     variance or 10 features is called small.  Where the measures disagree, the bits
     decide which selection is called better.
 
@@ -512,7 +512,7 @@ def verdict(d: list[float], spread: float, small: float) -> str:
     mean = np.mean(d)
     one_sign = min(d) > 0 or max(d) < 0
     if not one_sign or abs(mean) <= 2 * spread:
-        return "smaller than the spread"
+        return "does not count"
     return ("worse" if mean > 0 else "better") + ", but small" * bool(abs(mean) < small)
 
 

@@ -199,7 +199,7 @@ def test_a_difference_counts_as_the_plan_says(autoencoder):
     found, spread, said = autoencoder.compare(runs, pairs)
     assert spread == pytest.approx(0.01 / 3**0.5)  # of one selection in three
     assert np.mean(found, 1) == pytest.approx([0.1, -0.03, 0.01])
-    less = "smaller than the spread"
+    less = "does not count"
     assert said == ["worse", "better", less]
     assert autoencoder.verdict([4, 5, 6], 1, small=10) == "worse, but small"
     assert autoencoder.verdict([-1, 50, 60], 1, small=10) == less
