@@ -84,6 +84,40 @@ def test_every_release_of_the_table_is_tested_as_it_says(name: str) -> None:
             )
 
 
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports before any of its tests runs."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf8")).body:
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name.partition(".")[0] for alias in names}
+            case ast.ImportFrom(module=str(module)):
+                found.add(module.partition(".")[0])
+    return found
+
+
+def test_the_old_releases_come_with_what_the_tests_import() -> None:
+    """One module that is missing ends a run before its first test."""
+    own = {path.stem for path in ROOT.glob("tests/*/*.py")} | {"softtopk"}
+    own |= {path.stem for path in ROOT.glob("benchmarks/*.py")}
+    tests = sorted((ROOT / "tests" / "frameworks").glob("*.py"))
+    modules = set().union(*map(imported, tests)) - own - set(sys.stdlib_module_names)
+    modules -= {"functorch"}  # of torch
+    extras = PROJECT["optional-dependencies"]
+    wanted = [
+        r for e in ("training", "torch", "jax", "dask", "symbolic") for r in extras[e]
+    ]
+    wanted += PROJECT["dependencies"]
+    brought = " ".join(re.match(r"[\w-]+", r)[0] for r in wanted)
+    steps = WEEKLY["jobs"]["frameworks"]["steps"]
+    (step,) = (s["run"] for s in steps if "pip install" in s.get("run", ""))
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8")
+    (line,) = re.findall(r"--constraint floors\.txt --editable ((?:.*\\\n)+.*)", guide)
+    for command in (step, line):
+        words = set(re.findall(r"[\w-]+", f"{brought} {command}".replace("-", "_")))
+        assert modules - words == set()
+
+
 # --- What the oldest PyTorch cannot follow -------------------------------------------
 
 # PyTorch never meets these: Triton's language, and what only the other libraries call.

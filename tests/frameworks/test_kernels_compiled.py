@@ -22,7 +22,7 @@ def aot():
 
 
 # The limits are those of the pinned release.  An older one, such as comes with PyTorch
-# 2.10, spills a little of one kernel.
+# 2.10, spills a little of one kernel, and gives another more registers.
 OLD = tuple(map(int, triton.__version__.split(".")[:2])) < (3, 9)
 
 # The most registers of a thread, of the 255 that there are, and bytes spilled.
@@ -30,7 +30,7 @@ CASES = [
     ("sm_80", "laplace", "fp32", 128, 80, 0),
     ("sm_90", "laplace", "bf16", 100, 80, 0),
     ("sm_90", "laplace", "fp32", 8, 64, 0),
-    ("sm_90", "laplace", "fp32", 4096, 168, 0),
+    ("sm_90", "laplace", "fp32", 4096, 200 if OLD else 168, 0),
     ("sm_80", "exp", "fp16", 50000, 64, 0),
     ("sm_90", "triangular", "fp32", 1_000_000, 96, 16 if OLD else 0),
     ("sm_90", "laplace", "fp32", 16384, 255, 64),

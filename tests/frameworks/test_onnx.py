@@ -22,6 +22,8 @@ OTHERS |= {"subset_log_prob"}  # of a draw
 NAMES = [name for name in stk.__all__ if name.islower() and name not in OTHERS]
 CURVES = ["exp", "sigmoid", "clip", "triangular"]
 CASES = [(name, {}) for name in NAMES] + [("soft_topk", {"curve": c}) for c in CURVES]
+# The exporter of PyTorch 2.10 takes the condition of a loop for a tuple.
+LOOPS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 11)
 KINDS = ["soft_topk", "top_k_indices"]
 if not os.environ.get("EVERY"):
     CASES = [(name, {}) for name in KINDS]
@@ -54,6 +56,9 @@ def test_an_exported_operator_gives_what_the_operator_gives(name, more):
     model = Model(name, numbers | more)
     shapes = {"given": tuple({0: torch.export.Dim.AUTO} for _ in given)}
     program = torch.export.export(model, given, dynamic_shapes=shapes)
+    loop = torch.ops.higher_order.while_loop
+    if not LOOPS and any(node.target is loop for node in program.graph.nodes):
+        pytest.skip("the exporter of PyTorch 2.10 takes no loop")
     file = io.BytesIO()
     torch.onnx.export(program, given, dynamo=True, verbose=False).save(file)
     run = onnxruntime.InferenceSession(file.getvalue())
