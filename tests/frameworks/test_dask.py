@@ -543,10 +543,10 @@ def _mortal(x, flag):
     return x
 
 
-# The bits are the same there, too, but its cluster then waits for ever when it closes.
+# The bits were the same there, too, but its cluster then did not close properly.
 @pytest.mark.skipif(
     dask.__version__.startswith("2025.1."),
-    reason="Dask 2025.1 cannot start a killed worker again beside the newest tornado",
+    reason="Dask 2025.1 did not start a killed worker again beside tornado 6.6",
 )
 def test_a_killed_worker_changes_no_bit(tmp_path, workers):
     flag = tmp_path / "kill"
