@@ -81,10 +81,9 @@ What is compared
     variance of d.  A difference counts if the three d have one sign and their mean is
     more than two spreads.  (By Student's distribution, with the level 5 % divided by
     the number of selections, 1.9 spreads would do for one measure, and 2.4 for all
-    three together.)  A difference that does not count may still not be zero.
-    One that counts and is below 0.01 bits, 0.005 of the
-    variance or 10 features is called small.  Where the measures disagree, the bits
-    decide which selection is called better.
+    three together.)  A difference that does not count may still not be zero.  One that
+    counts and is below 0.01 bits, 0.005 of the variance or 10 features is called small.
+    Where the measures disagree, the bits decide which selection is called better.
 
 What would be concluded
     - If no difference of 1 counts in bits: at this size the selection does not matter
@@ -114,7 +113,6 @@ What would be concluded
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -150,7 +148,7 @@ SOFT_PART, COLDEST = 0.5, 0.03  # of the steps; the temperature at their end
 STRENGTH, SILENT, AUXILIARY = 1 / 32, 50, 64  # of the auxiliary loss: batches, features
 
 SELECTIONS = ["TopK", "BatchTopK", "straight-through", "soft, then hard"]
-SEEDS = 3
+SEEDS = language.SEEDS
 
 ABOUT = {  # stored with the runs
     "text": language.ABOUT["text"],
@@ -439,30 +437,16 @@ def rehearsal(texts: tuple[torch.Tensor, torch.Tensor]) -> dict[str, list[float]
 
 def load() -> dict[str, Any]:
     """What is stored: the facts about the language model, and the runs."""
-    if not TARGET.exists():
-        return {"about": ABOUT, "model": {}, "runs": []}
-    stored = json.loads(TARGET.read_text())
-    if stored["about"] != ABOUT:
-        raise SystemExit(f"{TARGET.name} holds runs of another plan: {stored['about']}")
-    return stored
+    return {"model": {}} | language.read(TARGET, ABOUT)
 
 
 def store(model: dict[str, Any], runs: list[dict[str, Any]]) -> None:
-    """Writes all runs, each on a line of its own, so that a new one is a new line."""
-    lines = ",\n".join(json.dumps(run) for run in runs)
-    new = TARGET.with_suffix(".new")
-    new.write_text(
-        f'{{"about": {json.dumps(ABOUT)},\n"model": {json.dumps(model)},\n'
-        f'"runs": [\n{lines}\n]}}\n'
-    )
-    new.replace(TARGET)
+    language.write(TARGET, runs, about=ABOUT, model=model)
 
 
 def left(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What of the plan is not stored yet."""
-    keys = ("selection", "auxiliary", "seed")
-    done = [{key: run[key] for key in keys} for run in runs]
-    return [wanted for wanted in plan() if wanted not in done]
+    return language.missing(plan(), runs)
 
 
 # --------------------------------------------------------------------- the analysis
@@ -488,32 +472,9 @@ def compare(
     pairs: list[tuple[tuple[str, bool], ...]],
     measure: str = "bits",
 ) -> tuple[list[list[float]], float | None, list[str]]:
-    """For each pair the differences, seed by seed; their spread; the verdicts.
-
-    As long as a run is missing, the spread is None and every verdict is "open".
-    """
-    value = {(r["selection"], r["auxiliary"], r["seed"]): r[measure] for r in runs}
-    found = [
-        [
-            value[*one, seed] - value[*two, seed]
-            for seed in range(SEEDS)
-            if (*one, seed) in value and (*two, seed) in value
-        ]
-        for one, two in pairs
-    ]
-    if min(len(d) for d in found) < SEEDS:
-        return found, None, ["open"] * len(pairs)
-    spread = math.sqrt(np.mean([np.var(d, ddof=1) for d in found]))
-    return found, spread, [verdict(d, spread, MEASURES[measure]) for d in found]
-
-
-def verdict(d: list[float], spread: float, small: float) -> str:
-    """What the plan says of three differences: less is better in every measure."""
-    mean = np.mean(d)
-    one_sign = min(d) > 0 or max(d) < 0
-    if not one_sign or abs(mean) <= 2 * spread:
-        return "does not count"
-    return ("worse" if mean > 0 else "better") + ", but small" * bool(abs(mean) < small)
+    """`language.differences` of a measure."""
+    values = {(r["selection"], r["auxiliary"], r["seed"]): r[measure] for r in runs}
+    return language.differences(values, pairs, MEASURES[measure])
 
 
 def recovered(run: dict[str, Any], model: dict[str, Any]) -> float:

@@ -490,28 +490,47 @@ def train(
 # ----------------------------------------------------------------- the stored runs
 
 
+def read(path: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """What a file holds, whose runs have to be those of this plan."""
+    if not path.exists():
+        return {"about": about, "runs": []}
+    stored = json.loads(path.read_text())
+    if stored["about"] != about:
+        raise SystemExit(f"{path.name} holds runs of another plan: {stored['about']}")
+    return stored
+
+
+def write(path: Path, runs: list[dict[str, Any]], **facts: Any) -> None:
+    """Writes all runs, each on a line of its own, so that a new one is a new line."""
+    head = "".join(f'"{name}": {json.dumps(fact)},\n' for name, fact in facts.items())
+    lines = ",\n".join(json.dumps(run) for run in runs)
+    new = path.with_suffix(".new")
+    new.write_text(f'{{{head}"runs": [\n{lines}\n]}}\n')
+    new.replace(path)
+
+
 def load() -> list[dict[str, Any]]:
-    if not TARGET.exists():
-        return []
-    stored = json.loads(TARGET.read_text())
-    if stored["about"] != ABOUT:
-        raise SystemExit(f"{TARGET.name} holds runs of another plan: {stored['about']}")
-    return stored["runs"]
+    return read(TARGET, ABOUT)["runs"]
 
 
 def store(runs: list[dict[str, Any]]) -> None:
-    """Writes all runs, each on a line of its own, so that a new one is a new line."""
-    lines = ",\n".join(json.dumps(run) for run in runs)
-    new = TARGET.with_suffix(".new")
-    new.write_text(f'{{"about": {json.dumps(ABOUT)},\n"runs": [\n{lines}\n]}}\n')
-    new.replace(TARGET)
+    write(TARGET, runs, about=ABOUT)
+
+
+def missing(
+    planned: list[dict[str, Any]], runs: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Those of the planned runs that are not among the runs."""
+    return [
+        wanted
+        for wanted in planned
+        if not any(wanted.items() <= run.items() for run in runs)
+    ]
 
 
 def left(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What of the plan is not stored yet."""
-    keys = ("gate", "load_loss", "seed")
-    done = [{key: run[key] for key in keys} for run in runs]
-    return [wanted for wanted in plan() if wanted not in done]
+    return missing(plan(), runs)
 
 
 # --------------------------------------------------------------------- the analysis
@@ -528,32 +547,42 @@ COMPARISONS = {
 def compare(
     runs: list[dict[str, Any]], pairs: list[tuple[tuple[str, bool], ...]]
 ) -> tuple[list[list[float]], float | None, list[str]]:
-    """For each pair the differences in bits, seed by seed; their spread; the verdicts.
-
-    As long as a run is missing, the spread is None and every verdict is "open".
-    """
+    """`differences` of the bits."""
     bits = {(r["gate"], r["load_loss"], r["seed"]): r["bits"] for r in runs}
+    return differences(bits, pairs, small=0.01)
+
+
+def differences(
+    values: dict[tuple[Any, ...], float],
+    pairs: list[tuple[tuple[str, bool], ...]],
+    small: float,
+) -> tuple[list[list[float]], float | None, list[str]]:
+    """For each pair the differences, seed by seed; their spread; the verdicts.
+
+    The keys of the values are those in the pairs with a seed behind.  As long as a run
+    is missing, the spread is None and every verdict is "open".
+    """
     found = [
         [
-            bits[*one, seed] - bits[*two, seed]
+            values[*one, seed] - values[*two, seed]
             for seed in range(SEEDS)
-            if (*one, seed) in bits and (*two, seed) in bits
+            if (*one, seed) in values and (*two, seed) in values
         ]
         for one, two in pairs
     ]
     if min(len(d) for d in found) < SEEDS:
         return found, None, ["open"] * len(pairs)
     spread = math.sqrt(np.mean([np.var(d, ddof=1) for d in found]))
-    return found, spread, [verdict(d, spread) for d in found]
+    return found, spread, [verdict(d, spread, small) for d in found]
 
 
-def verdict(d: list[float], spread: float) -> str:
-    """What the plan says of three differences: fewer bits are better."""
+def verdict(d: list[float], spread: float, small: float) -> str:
+    """What the plan says of three differences: less is better."""
     mean = np.mean(d)
     one_sign = min(d) > 0 or max(d) < 0
     if not one_sign or abs(mean) <= 2 * spread:
         return "does not count"
-    return ("worse" if mean > 0 else "better") + ", but small" * bool(abs(mean) < 0.01)
+    return ("worse" if mean > 0 else "better") + ", but small" * bool(abs(mean) < small)
 
 
 def dead(run: dict[str, Any]) -> int:

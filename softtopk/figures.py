@@ -1,4 +1,4 @@
-r"""The book's figure style and its recurring plots.
+r"""The book's figure style, its recurring plots, and the tables that cells print.
 
 The notebooks store figures as PNG on an opaque white ground; the book draws them again
 as vector graphics with a light and a dark form. Labels are large enough for a phone.
@@ -12,7 +12,7 @@ This module needs Matplotlib and is never imported by the operators.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ __all__ = [
     "ROUTER",
     "SERIES",
     "SHADES",
+    "Table",
     "bars",
     "experts",
     "figure",
@@ -101,6 +102,30 @@ _STYLE: dict[str, Any] = {
     "lines.linewidth": 2.0,
     "axes.prop_cycle": plt.cycler(color=SERIES),
 }
+
+
+class Table:
+    """Rows under a header: a table of the page where Markdown is rendered, else text.
+
+    Examples
+    --------
+    >>> from softtopk import figures
+    >>> figures.Table(["k", "sum"], [[1, 0.5], [2, 1.5]])
+    k  sum
+    1  0.5
+    2  1.5
+    """
+
+    def __init__(self, header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> None:
+        self.lines = [[str(entry) for entry in line] for line in (header, *rows)]
+
+    def __repr__(self) -> str:
+        return "\n".join("  ".join(line) for line in self.lines)
+
+    def _repr_markdown_(self) -> str:
+        head, *rows = self.lines
+        lines = [head, ["---"] * len(head), *rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 @contextmanager

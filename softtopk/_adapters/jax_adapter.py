@@ -93,11 +93,8 @@ class _Jax(Base):
     sum, max, min, all = jnp.sum, jnp.max, jnp.min, jnp.all
     matrix_transpose = staticmethod(lambda x: jnp.swapaxes(x, -1, -2))
     broadcast_shapes, concat = jnp.broadcast_shapes, jnp.concatenate
-    broadcast_to, softmax, linalg = (
-        jnp.broadcast_to,
-        jax.jit(_centred_softmax),
-        jnp.linalg,
-    )
+    broadcast_to, linalg = jnp.broadcast_to, jnp.linalg
+    softmax = staticmethod(jax.jit(_centred_softmax))
     detach = staticmethod(jax.lax.stop_gradient)
 
     @staticmethod

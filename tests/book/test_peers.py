@@ -167,10 +167,10 @@ def test_the_page_shows_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     for cell in json.loads(PAGE.read_text(encoding="utf8"))["cells"]:
         if cell["cell_type"] != "code":
             continue
-        *head, last = "".join(cell["source"]).split("\nTable(")
-        exec("\nTable(".join(head) if head else last, names)
+        *head, last = "".join(cell["source"]).split("\nfigures.Table(")
+        exec("\nfigures.Table(".join(head) if head else last, names)
         if head:
-            shown = eval("Table(" + last, names)._repr_markdown_()
+            shown = eval("figures.Table(" + last, names)._repr_markdown_()
             stored = cell["outputs"][0]["data"]["text/markdown"]
             assert shown == (stored if isinstance(stored, str) else "".join(stored))
             tables += 1

@@ -109,9 +109,9 @@ def test_a_difference_counts_as_the_plan_says(language):
     assert np.mean(found, 1) == pytest.approx(added)
     less = "does not count"
     assert said == ["worse", "worse", less, "better", less, less]
-    added = language.verdict([0.004, 0.005, 0.006], 0.001)
+    added = language.verdict([0.004, 0.005, 0.006], 0.001, 0.01)
     assert added == "worse, but small"
-    assert language.verdict([-0.001, 0.05, 0.06], 0.001) == less
+    assert language.verdict([-0.001, 0.05, 0.06], 0.001, 0.01) == less
     assert language.compare(runs[:-1], pairs)[1:] == (None, ["open"] * 6)
 
 
