@@ -25,7 +25,15 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-__all__ = ["claim", "exact", "is_zero", "max_error", "precise", "solve_threshold"]
+__all__ = [
+    "claim",
+    "exact",
+    "is_zero",
+    "max_error",
+    "precise",
+    "solve_threshold",
+    "subset_marginals",
+]
 
 VERDICTS = ("holds", "conditional", "imprecise", "refuted", "proved", "numeric")
 DIGITS = 50
@@ -273,3 +281,62 @@ def solve_threshold(
             low, high = (middle, high) if excess(middle) > 0 else (low, middle)
         threshold = (low + high) / 2
         return threshold, [curve(s - threshold) for s in scores]
+
+
+def subset_marginals(
+    x: Sequence[Any], k: int, digits: int = DIGITS
+) -> tuple[mp.mpf, list[mp.mpf]]:
+    r"""Compute :math:`\log Z_k` and the shares of GradTopK at high precision.
+
+    A reference for the chapters, which shares nothing with the package's programs: the
+    sums over subsets of the scores before and after each entry are built by adding
+    one score after the other, so that nothing is subtracted.
+
+    Parameters
+    ----------
+    x : sequence of numbers
+        The scores.
+    k : int
+        The budget, 1 <= k <= n.
+    digits : int
+        Significant digits of the result.
+
+    Returns
+    -------
+    log_z : mpmath.mpf
+        The logarithm of the sum over all k-subsets.
+    p : list of mpmath.mpf
+        The shares :math:`p_i=Z_{k,i}/Z_k`.
+
+    Raises
+    ------
+    ValueError
+        If k is not between 1 and n.
+
+    Examples
+    --------
+    >>> log_z, p = subset_marginals([0, 0, 0, 0], 2)
+    >>> float(mp.exp(log_z)), [float(q) for q in p]
+    (6.0, [0.5, 0.5, 0.5, 0.5])
+    """
+    if not 1 <= k <= len(x):
+        raise ValueError(f"k must lie in [1, {len(x)}], got {k}")
+    with mp.workdps(digits + 5):
+        weights = [mp.exp(precise(value, digits + 5)) for value in x]
+
+        def sums(values: list[mp.mpf]) -> list[list[mp.mpf]]:
+            rows = [[mp.mpf(1)] + [mp.mpf(0)] * k]
+            for value in values:
+                row = rows[-1]
+                rows.append(
+                    [row[0]] + [row[j] + value * row[j - 1] for j in range(1, k + 1)]
+                )
+            return rows
+
+        before, after = sums(weights), sums(weights[::-1])[::-1]
+        total = before[-1][k]
+        p = [
+            value * mp.fsum(before[i][j] * after[i + 1][k - 1 - j] for j in range(k))
+            for i, value in enumerate(weights)
+        ]
+        return mp.log(total), [part / total for part in p]

@@ -19,7 +19,7 @@ from hypothesis.extra import numpy as hnp
 from mpmath import mp, mpf
 from rows import long_double
 
-from softtopk import linearize
+from softtopk import linearize, verify
 from softtopk.subset import grad_topk, log_partition, pair_marginals
 
 EPS = np.finfo(np.float64).eps
@@ -249,6 +249,21 @@ def test_it_is_right_where_the_recursion_of_the_source_is_not(x, k):
     exact = np.array([float(p) for p in oracle.marginals(x, k)])
     assert not np.abs(recursion(x, k) - exact).max() < 1e-3
     assert np.abs(grad_topk(x, k) - exact).max() <= 8 * EPS
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_the_reference_of_the_chapters_is_the_sum_over_subsets(k):
+    x = [30.0, 2.5, 2.5, -1.0, -60.0, 0.0]
+    subsets = list(itertools.combinations(range(6), k))
+    with mp.workdps(80):
+        terms = [mp.exp(mp.fsum(x[i] for i in subset)) for subset in subsets]
+        total = mp.fsum(terms)
+        law = list(zip(subsets, terms, strict=True))
+        exact = [mp.fsum(t for s, t in law if i in s) / total for i in range(6)]
+        log_z, p = verify.subset_marginals(x, k)
+        assert abs(log_z - mp.log(total)) < mpf(10) ** -48 * (1 + abs(log_z))
+        for value, right in zip(p, exact, strict=True):
+            assert abs(value / right - 1) < mpf(10) ** -50
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e100, 1e300])
