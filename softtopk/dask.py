@@ -1,6 +1,7 @@
 """The operators on Dask arrays: no chunk moves, and only a few numbers of each travel.
 
->>> import dask.array as da
+>>> import dask
+import dask.array as da
 >>> import softtopk.dask as stk
 >>> x = da.arange(1_000_000, chunks=250_000) / 1e5
 >>> p = stk.soft_topk(x, k=1000)  # computes the threshold; the shares are lazy
@@ -39,6 +40,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
@@ -49,6 +51,8 @@ from ._rows.budget import Budget
 from ._rows.numpy_rows import (
     Array,
     Axis,
+    as_array,
+    as_mask,
     check_axis,
     check_budget,
     check_count,
@@ -61,6 +65,7 @@ from ._rows.numpy_rows import (
     check_whole,
     check_width,
     is_large,
+    is_number,
     quiet,
     real_number,
     real_numbers,
@@ -541,6 +546,11 @@ def _of_order(alpha: Any) -> Curve:
     return entmax_curve(float(given))
 
 
+def _in_chunks(x: Any) -> bool:
+    """Whether an array may stay in its file or graph, as those of Zarr and h5py do."""
+    return hasattr(x, "chunks") or dask.is_dask_collection(x)
+
+
 class _DaskRows:
     """What is asked for, checked: scores in chunks, with the axes of a row last.
 
@@ -549,10 +559,10 @@ class _DaskRows:
 
     def __init__(self, asked: Asked) -> None:
         temperature, where, per = asked.temperature, asked.where, asked.per
-        if np.ndim(temperature):
+        if not is_number(temperature):
             raise NotImplementedError(
                 "temperature must be one number on Dask arrays, got shape "
-                f"{np.shape(temperature)}"
+                f"{real_numbers(temperature, 'temperature').shape}"
             )
         self.tau = check_temperature(temperature)
         check_empty(asked.empty)
@@ -564,11 +574,14 @@ class _DaskRows:
                 "to twenty passes: use NumPy, PyTorch or JAX, "
                 f"got {type(asked.cost).__name__}"
             )
-        x = da.asarray(asked.x)
+        x = asked.x
+        if not _in_chunks(x):
+            x = as_array(x, "x")
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise TypeError(
                 f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
             )
+        x = da.asarray(x)
         check_unmasked(x._meta, "x", ", and what takes part by `where`")
         axes = check_axis(asked.axis, x.ndim, "x")
         if 0 in [x.shape[i] for i in axes]:
@@ -577,10 +590,12 @@ class _DaskRows:
                 f"got shape {x.shape}"
             )
         if where is not None:
-            where = da.asarray(where)
-            check_unmasked(where._meta, "where")
+            if not _in_chunks(where):
+                where = as_mask(where)
             if where.dtype != np.bool_:
                 raise TypeError(f"where must be boolean, got dtype {where.dtype}")
+            where = da.asarray(where)
+            check_unmasked(where._meta, "where")
             try:
                 where = da.broadcast_to(where, x.shape)
             except ValueError:
@@ -592,7 +607,7 @@ class _DaskRows:
         elif x.dtype.kind != "f":
             x = x.astype(np.float64)
         elif x.dtype not in (np.float32, np.float64):
-            x = x.astype(np.float32)
+            x = x.astype(np.float64 if x.dtype.itemsize == 8 else np.float32)
         if where is not None:
             x = da.where(where, x, x.dtype.type(-np.inf))
         self.shape, self.axes, self.given = x.shape, axes, x.shape

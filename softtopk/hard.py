@@ -30,6 +30,7 @@ from ._rows.numpy_rows import (
     check_per,
     check_ties,
     check_width,
+    is_number,
     kth_largest,
     quiet,
 )
@@ -209,7 +210,7 @@ def top_k_indices(
     >>> stk.top_k_indices(x, 1, largest=False).tolist()
     [[2], [0]]
     """
-    many = type(k) is not int and np.ndim(k) > 0
+    many = not is_number(k)
     number = 0 if many else check_count(k)
     rows = as_rows(
         x, k, axis=axis, where=where, integer_k=many, empty=empty, order=True

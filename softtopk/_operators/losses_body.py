@@ -41,7 +41,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.adapter_rows import LEAST, Rows, checked, finite_rows, truncated_rows
+from .._rows.adapter_rows import (
+    LEAST,
+    Rows,
+    as_given,
+    checked,
+    finite_rows,
+    scores,
+    truncated_rows,
+)
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
 from .._search import polynomials
@@ -975,13 +983,13 @@ def _target(
         xp.refuse(target, "target")
     else:
         check_unmasked(target, "target")
-    looks, target = xp.looks(rows.x, check), xp.asarray(target, like=rows.x)
-    target = xp.replicate(target, rows.x, "target")
+    looks = xp.looks(rows.x, check)
+    target = xp.replicate(as_given(xp, target, rows.x, "target"), rows.x, "target")
     if not (xp.is_real(target) or target.dtype == xp.bool_):
         as_real(xp.to_numpy(target), "target")
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
     n, batch = rows.x.shape[-1], rows.batch()
-    shape = tuple(xp.asarray(x).shape)
+    shape = tuple(scores(xp, x, "x").shape)
     reduced = without(shape, rows.axes)
     integers = xp.is_real(target) and not xp.is_floating(target)
     if integers and tuple(target.shape) in (batch, reduced):

@@ -23,7 +23,14 @@ import math
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Rows, checked, finite_rows, scores, word_for
+from .._rows.adapter_rows import (
+    Rows,
+    as_given,
+    checked,
+    finite_rows,
+    scores,
+    word_for,
+)
 from .._rows.numpy_rows import check_axis, check_draws
 from .._search.polynomials import products, with_places
 from ..curves import SIGMOID
@@ -152,7 +159,7 @@ def subset_log_prob(
     x = scores(xp, x, "x")
     if not xp.is_floating(x):
         x = xp.floating(x, "x")[0]
-    z = xp.asarray(subset, like=x)
+    z = as_given(xp, subset, x, "subset")
     if tuple(z.shape) != tuple(x.shape):
         raise ValueError(
             f"subset must have the shape of x, {tuple(x.shape)}, got {tuple(z.shape)}"

@@ -15,6 +15,7 @@ from .budget import Budget
 from .namespace import namespace, tally
 from .numpy_rows import (
     NO_BUDGET,
+    as_mask,
     as_real,
     check_axis,
     check_budget,
@@ -29,6 +30,7 @@ from .numpy_rows import (
     check_whole,
     count_finite,
     is_large,
+    is_number,
     quiet,
     real_numbers,
     with_axes,
@@ -250,7 +252,12 @@ def as_adapter_rows(
     if where is not None:
         if not xp.is_array(where):
             check_unmasked(where, "where")
-        mask = xp.replicate(xp.asarray(where, like=x), x, "where")
+        try:
+            mask = xp.asarray(where, like=x)
+        except (TypeError, ValueError, RuntimeError):
+            as_mask(where)  # in NumPy's words, where it refuses it too
+            raise
+        mask = xp.replicate(mask, x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
         mask = fit(xp, mask, tuple(x.shape), "where")
@@ -311,6 +318,8 @@ def scores(xp: Adapter, x: Any, name: str) -> Any:
         xp.refuse(x, name)
         return x
     check_unmasked(x, name, ", and what takes part by `where`")
+    if isinstance(x, np.ndarray) and not x.dtype.isnative:
+        x = x.astype(x.dtype.newbyteorder("="))
     try:
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             return xp.asarray(x)
@@ -323,6 +332,15 @@ def scores(xp: Adapter, x: Any, name: str) -> Any:
         f"{name} must be one array of real numbers, got {type(x).__name__} "
         f"{reprlib.repr(x)}"
     )
+
+
+def as_given(xp: Adapter, values: Any, x: Any, name: str) -> Any:
+    """Another array of the library, beside the scores, or an error that names it."""
+    try:
+        return xp.asarray(values, like=x)
+    except (TypeError, ValueError, RuntimeError):
+        as_real(values, name)  # in NumPy's words, where it refuses them too
+        raise
 
 
 def word_for(xp: Adapter, name: str) -> str:
@@ -370,7 +388,7 @@ def _temperature(xp: Adapter, temperature: Any, x: Any) -> Any:
         return xp.astype(real_array(xp, temperature, x, "temperature"), x.dtype)
     if _fits(xp, temperature, x):
         return xp.numbers(temperature, x)
-    if not isinstance(temperature, (list, tuple)) and np.ndim(temperature) == 0:
+    if is_number(temperature):
         value = np.asarray(check_temperature(temperature))
     else:
         value = real_numbers(temperature, "temperature")

@@ -177,12 +177,17 @@ def as_real(array: ArrayLike, name: str) -> Array:
     TypeError
         If the values are not real numbers of at most 64 bits.
     """
-    return _as_float(_as_array(array, name), name)
+    return _as_float(as_array(array, name), name)
 
 
-def _as_array(array: ArrayLike, name: str) -> Array:
+def as_array(array: ArrayLike, name: str) -> Array:
     """The values, unless a mask would be lost."""
-    values = np.asarray(array)
+    try:
+        values = np.asarray(array)
+    except ValueError:  # rows of several lengths
+        raise TypeError(
+            f"{name} must be one array of real numbers, got {reprlib.repr(array)}"
+        ) from None
     if values is not array:
         check_unmasked(array, name, ", and what takes part by `where`")
     return values
@@ -195,6 +200,21 @@ def check_unmasked(values: Any, name: str, more: str = "") -> None:
             f"{name} must not be a masked array, whose mask would be lost: give its "
             f"data{more}"
         )
+
+
+def as_mask(where: ArrayLike) -> Array:
+    """What takes part, as an array of booleans, or an error that names it."""
+    try:
+        mask = np.asarray(where)
+    except ValueError:  # rows of several lengths
+        raise TypeError(
+            f"where must be one boolean array, got {reprlib.repr(where)}"
+        ) from None
+    if mask is not where:
+        check_unmasked(where, "where")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
+    return mask
 
 
 def _as_float(values: Array, name: str) -> Array:
@@ -257,7 +277,7 @@ def as_rows(
         out of range, or shapes do not broadcast.  The message names the argument.
     """
     zeros = check_empty(empty)
-    values = _as_array(x, name)
+    values = as_array(x, name)
     scores = _as_float(values, name)
     wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8
     key = values if wide and is_large(scores) else None
@@ -269,12 +289,7 @@ def as_rows(
             f"{name} must have at least one entry along axis {axis}, got shape {shape}"
         )
     if where is not None:
-        mask = np.asarray(where)
-        if mask is not where:
-            check_unmasked(where, "where")
-        if mask.dtype != np.bool_:
-            raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
-        mask = _broadcast(mask, shape, "where")
+        mask = _broadcast(as_mask(where), shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
         if key is not None:
             key = np.where(mask, key, np.iinfo(key.dtype).min)
@@ -516,7 +531,8 @@ def _given(values: Any, name: str) -> Array:
     """The values as NumPy has them, unless a mask or a derivative would be lost."""
     try:
         given = np.asarray(values)
-    except RuntimeError:  # a list of tensors with gradients
+    # A list of tensors with gradients, or rows of several lengths.
+    except (RuntimeError, ValueError):
         raise TypeError(
             f"{name} must be a real number or one array of them, "
             f"got {reprlib.repr(values)}"
@@ -541,12 +557,19 @@ def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     TypeError, ValueError
         If they are not finite and above 0, or not one for each row.
     """
-    if type(temperature) in (int, float) or np.ndim(temperature) == 0:
+    if is_number(temperature):
         return check_temperature(temperature)  # type: ignore[arg-type]
     values = real_numbers(temperature, "temperature")
     for bad in values[~((values > 0) & (values < math.inf))]:
         check_temperature(bad)
     return _broadcast(values, rows.batch, "temperature").reshape(-1)
+
+
+def is_number(value: Any) -> bool:
+    """Whether the value has no axes; rows of several lengths have some."""
+    if type(value) in (int, float):
+        return True
+    return not isinstance(value, (list, tuple)) and np.ndim(value) == 0
 
 
 def of_part(tau: float | Array, part: Any) -> Any:

@@ -92,7 +92,13 @@ SCORES = [
     Array([[True, False, True, True]] * 2),
     Array(Y[:, :1]),
     Array(np.zeros((2, 4))),
+    # Not of a library: rows of two lengths, objects, and another order of the bytes.
+    [[0.3, -1.2], [1.5]],
+    np.array([[1, None]], object),
+    Y.astype(Y.dtype.newbyteorder()),
+    np.array([[3, 1, 2]], np.dtype(np.int64).newbyteorder()),
 ]
+RAGGED = [[True], [True, False]]
 BAD_NUMBER = ["a", None, 1j, [[]]]
 ARGUMENTS = {
     "x": SCORES,
@@ -103,22 +109,27 @@ ARGUMENTS = {
         Array(np.ones(Y.shape, int)),
         Array(np.ones((3, 4), bool)),
         Array([True, False, True, True]),
+        RAGGED,
+        np.array([True, None, True, True], object),
     ],
     "temperature": [
+        RAGGED,
         *(0, -1.0, NAN, INF, 0.02, *BAD_NUMBER[:3]),
         *([0.5, 2.0], [1, NAN], [0.5, 2.0, 1.0], [[0.5], [2.0]], [True, False]),
         *map(Array, ([0.5, 2.0], [0.5], 0.5, [[0.5], [2.0]])),
     ],
     "k": [
+        RAGGED,
         *(NAN, INF, -INF, -1, -0.5, 0, 0.5, 2.5, 4, 4.5, 5, 1e30, "a", None, 1j, True),
         *([1, 2], [1, NAN], [1, 5], [1, 2, 3], [[1], [2]], [1.5, 2]),
         *map(Array, ([1, 2], [1, NAN], [1, 5], [1, 2, 3], [[1], [2]], 2.0, 2)),
         Array([True, False]),
         Array([1j, 2]),
     ],
-    "alpha": [1, 1.0, 2.0, 3.0, 0.5, 0, -0.5, NAN, INF, "a", None, 1j, True],
-    "margin": [0, -1, NAN, INF, "a", None, 1j],
+    "alpha": [RAGGED, 1, 1.0, 2.0, 3.0, 0.5, 0, -0.5, NAN, INF, "a", None, 1j, True],
+    "margin": [RAGGED, 0, -1, NAN, INF, "a", None, 1j],
     "target": [
+        RAGGED,
         *map(Array, ([0, 4], [-1, 0], [0, 1, 2], [0.0, 1.0], [True, False])),
         *map(Array, (np.full(Y.shape, 0.25), np.full(Y.shape, 0.3))),
         *map(Array, (Y, np.full(Y.shape, NAN), np.zeros((2, 3)), [[0, 1, 0, 0]] * 2)),
@@ -132,9 +143,18 @@ ARGUMENTS = {
     "order": [4, 3, 0, 2.0, 102, True, "a"],
     "noise": ["uniform", "nothing", 3],
     "rounds": [0, -1, 2.5, "a", NAN],
-    "columns": [[1, 1, 1, 1], [0.5, 0.5, 0.5, 0.5], [1, 1], NAN, "a", [2, -1, 0, 1]],
+    "columns": [
+        RAGGED,
+        [1, 1, 1, 1],
+        [0.5, 0.5, 0.5, 0.5],
+        [1, 1],
+        NAN,
+        "a",
+        [2, -1, 0, 1],
+    ],
     "axes": [(0,), (0, 0), 1, (0, 2), (1, 0)],
     "cost": [
+        RAGGED,
         *(2, 0.5, 0, -1.0, NAN, INF, "a", 1j, True, [1, 2, 3, 4], [1, 2, 0, 4]),
         *([1, 2, 3], [[1], [2]], [0.2, 0.2, 0.2, 0.2]),
         *map(Array, ([1, 2, 3, 4], [1, 2, NAN, 4], [1, 2, 3], [[1.0], [2.0]], Y)),

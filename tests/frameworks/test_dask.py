@@ -632,7 +632,7 @@ def calls():
     for name in stk.__all__:
         if name in BASE:
             taken = inspect.signature(getattr(stk, name)).parameters
-            known = {*ARGUMENTS} & {*taken} - {"cost"}
+            known = {*ARGUMENTS} & {*taken, "x"} - {"cost"}
             yield from ((name, argument) for argument in sorted(known))
 
 
