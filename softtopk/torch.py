@@ -500,7 +500,7 @@ def in_top_k_loss(
 
     References
     ----------
-    *selection/losses*; L. Berrada, A. Zisserman, M. P. Kumar, "Smooth loss
+    *selection/subsets*; L. Berrada, A. Zisserman, M. P. Kumar, "Smooth loss
     functions for deep top-k classification", ICLR 2018: their loss without a margin.
     """
     found: Tensor = _losses.in_top_k_loss(
