@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounter
 
 import softtopk.torch as stk
 
@@ -25,14 +26,20 @@ experts = [torch.nn.Linear(8, 3) for _ in range(4)]
 layer, x = MixtureOfExperts(8, experts, k=2, soft=True), torch.randn(10, 8)
 layer(x).square().sum().backward()
 assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
+for tau, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
+    layer.tau.fill_(tau)
+    layer(x)
+    assert layer.learning == learning and abs(layer.load.mean() - 1) < 1e-6
 layer.soft = False
 three = x.reshape(2, 5, 8)
 assert layer(three).shape == (2, 5, 3)
 assert layer.bias.any() and abs(layer.bias.sum()) < 1e-6
+assert (layer.bias * (layer.load - 1) <= 0).all()  # it falls where the load is high
 s, kept = layer.router(x), (layer.eval().router(x) + layer.bias).topk(2).indices
 g = torch.zeros_like(s).scatter(-1, kept, s.gather(-1, kept).softmax(-1))
 every = torch.stack([expert(x) for expert in experts], 1)
 assert torch.allclose(layer(x), (g[:, None] @ every)[:, 0], atol=1e-6)
+assert torch.allclose(layer.load, kept.flatten().bincount(minlength=4) / 5)
 assert torch.allclose(layer(three), layer(x).reshape(2, 5, 3), atol=1e-6)
 assert layer(x[:0]).shape == (0, 3)
 assert layer.train()(x[:0]).shape == (0, 3) and layer.bias.isfinite().all()
@@ -41,7 +48,7 @@ one(x).square().sum().backward()
 assert (one.router.weight.grad != 0).any()
 # Soft for k = 1: the hard layer that it becomes has outputs of the same size.
 first = MixtureOfExperts(8, experts, k=1, soft=True)
-first.tau = 1e-4
+first.tau.fill_(1e-4)
 assert torch.allclose(first(x), first.eval()(x), atol=1e-6)
 # Scores are never rounded to 16 bits, neither under autocast nor in a cast model.
 seen = []
@@ -54,18 +61,39 @@ both = {first.train(mode)(x.bfloat16()).dtype for mode in (True, False)}
 assert both == {torch.bfloat16} and {*seen} == {torch.float32}
 """,
     "sparse-autoencoder": """
-model, x = BatchTopKAutoencoder(6, 20, 3), torch.randn(30, 6)
-for tau in (1.0, 0.0):
-    model.tau = tau
+model, x = BatchTopKAutoencoder(6, 20, 3, soft=True), torch.randn(30, 6)
+for model.soft in (True, False):
     out, f = model(x)
     (out - x).square().sum().backward()
-    assert (model.encoder.grad != 0).any(0).all() or not tau
+    assert (model.encoder.grad != 0).any(0).all() or not model.soft
+    assert (f != 0).all() == model.soft
+hard = f
+model.soft = True
+model.tau.fill_(1e-5)
+assert torch.allclose(model(x)[1].relu(), hard, atol=1e-6)
 assert 0 < f.count_nonzero() <= 90 and model.threshold > 0
 assert model.dead(2) == 20 - f.any(0).sum()
 model.normalise()
 assert torch.allclose(model.decoder.norm(dim=1), torch.ones(20))
 _, whole = model.eval()(x)
 assert torch.allclose(model(x[:1])[1], whole[:1], atol=1e-6)
+# A sequence is its vectors, and the whole batch has one budget.
+three = x.reshape(2, 15, 6)
+for mode in (True, False):
+    out, f = model.train(mode)(three)
+    assert out.shape == three.shape and f.shape == (2, 15, 20)
+    assert torch.allclose(f.flatten(0, 1), model(x)[1], atol=1e-6)
+# Pre-activations are never rounded to 16 bits.
+model.soft = False
+for mode in (True, False):
+    out, f = model.train(mode)(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        short, same = model(x)
+    assert torch.equal(f, same) and short.dtype == out.dtype == torch.float32
+    assert torch.allclose(short, out, atol=0.1)
+    short, near = model(x.bfloat16())
+    assert short.dtype == torch.bfloat16 and near.dtype == torch.float32
+    assert model(x.double())[0].dtype == torch.float64
 """,
     "recall-at-k": """
 similar = torch.randn(5, 12, requires_grad=True)
@@ -79,6 +107,10 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):
         assert equal.grad.isfinite().all() and equal.grad.any()
 cold = recall_loss(similar, relevant, 4, tau=1e-6)
 assert abs(1 - cold - recall(similar, relevant, 4).mean()) < 1e-6
+usual = torch.nn.functional.cross_entropy(similar / 0.1, torch.arange(5))
+assert torch.allclose(contrastive(similar, torch.eye(5, 12)), usual)
+relevant[0] = False  # without a relevant document: 0
+assert contrastive(similar, relevant).isfinite()
 """,
     "top-5": """
 scores, y = torch.randn(40, 12, requires_grad=True), torch.randint(12, (40,))
@@ -93,6 +125,25 @@ scores = torch.randn(3, 4, 9, requires_grad=True)
 gains, where = torch.randint(4, (3, 4, 9)).float(), torch.rand(3, 4, 9) < 0.7
 where[..., :2], gains[..., 0], gains[..., 1] = True, 3, 0
 padded = scores.where(where, 1e30)  # what stands in the padding is without effect
+far = gains.clamp(min=1e-6).log(), 100 * gains  # where each loss is smallest
+for usual, ideally in zip((softmax_loss, pairwise), far):
+    loss = usual(scores, gains, where, scale=3.0)
+    assert loss == usual(padded, gains.where(where, torch.inf), where, scale=3.0)
+    best = usual(ideally, gains, where)
+    (slope,) = torch.autograd.grad(loss, scores)
+    assert best < loss and (slope[where] != 0).any() and not slope[~where].any()
+    none = scores[0].detach().requires_grad_()  # lists of padding, without relevant
+    usual(none, gains[0], where[0] & (torch.arange(4) > 0)[:, None]).backward()
+    assert none.grad.isfinite().all() and not none.grad[0].any()
+    assert usual(scores, 0 * gains, where) == 0
+one = torch.tensor([[2.0, 1, 0]])  # by hand: two items of gain 0, and one of gain 3
+only = torch.tensor([[0.0, 0, 3]]), torch.ones(1, 3) > 0
+assert torch.allclose(softmax_loss(one, *only), -one.log_softmax(-1)[0, 2])
+places = 1 / torch.tensor([2.0, 3, 4]).log2()
+change = places[:2] - places[2]  # of the NDCG, where item and item of gain 3 swap
+cost = torch.nn.functional.softplus(torch.tensor([2.0, 1]))
+assert torch.allclose(pairwise(one, *only), (change * cost).sum())
+assert torch.allclose(pairwise(one, *only, lambdas=False), cost.mean())
 loss = ndcg_loss(scores, gains, where)
 assert loss == ndcg_loss(padded, gains.where(where, torch.inf), where)
 assert abs(loss - ndcg_loss(100 * scores, gains, where)) < 1e-5
@@ -128,15 +179,17 @@ assert abs(layer.k() - 4) < 1e-5
 layer.scores.data = torch.randn(10)
 (2 * layer.k() - layer(x).sum(1).mean()).backward()
 assert layer.place.grad > 0  # the price, 2, is above the gain, 1
+assert layer.place.shape == (1,)  # as `fully_shard` asks
 assert (layer.eval()(x).sum(1) == 4).all() and layer(x).unique().tolist() == [0, 1]
 """,
     "annealing": """
 annealing, scores = Annealing(50), torch.randn(9, 6)
 taus = [annealing(t, scores, 2) for t in range(50)]
 assert abs(taus[0] / scores.std(-1).mean() - 1) < 1e-5
-assert abs(taus[0] / taus[-1] - 1000) < 1e-3
+assert all(type(tau) is torch.Tensor and tau.ndim == 0 for tau in taus)
 assert [row[0] for row in annealing.log] == [0, 10, 20, 30, 40, 49]
 assert annealing.resolved() and not Annealing(50).resolved()
+assert abs(taus[0] / annealing(50, scores, 2) - 1000) < 1e-3
 cold = Annealing(50, start=1e-6, end=1e-6)
 assert [(cold(t, scores, 2), cold.resolved())[1] for t in (0, 10)] == [False, True]
 assert Annealing(50)(0, torch.zeros(3, 6), 2) == 1
@@ -196,14 +249,115 @@ def test_a_copied_cell_runs_alone(name, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_gate_to_copy_takes_equal_scores():
-    """As under a router that begins at zero: a finite gradient, and k in evaluation."""
+def the_gate():
+    """The class that the chapter on routers offers to copy."""
     path = ROOT / "book" / "training" / "router.ipynb"
     code = ["".join(c["source"]) for c in json.loads(path.read_text("utf8"))["cells"]]
     (gate,) = [source for source in code if source.startswith("class Gate(")]
     defined = {"torch": torch, "stk": stk}
     exec(gate, defined)
-    layer = defined["Gate"](width=4, experts=8, k=2)
+    return defined["Gate"]
+
+
+def copied(name, item):
+    """What the cell of a recipe defines."""
+    defined = {}
+    exec(to_copy(name), defined)
+    return defined[item]
+
+
+def falling():
+    """The classes to copy, and the tensor by which each of them is cooled."""
+    torch.manual_seed(0)
+    experts = [torch.nn.Linear(6, 6) for _ in range(4)]
+    layer = copied("mixture-of-experts", "MixtureOfExperts")(6, experts, 2, soft=True)
+    yield layer, layer.tau
+    layer = copied("sparse-autoencoder", "BatchTopKAutoencoder")(6, 20, 3, soft=True)
+    yield layer, layer.tau
+    layer = copied("learned-budget", "LearnedTopK")(6, 3)
+    yield layer, layer.tau
+    layer = the_gate()(6, 4, 2)
+    yield layer, layer.factor
+
+
+def test_a_temperature_that_falls_compiles_nothing_again():
+    x = torch.randn(12, 6)
+    for layer, factor in falling():
+        torch.compiler.reset()
+        counter = CompileCounter()
+        compiled = torch.compile(layer, backend=counter)
+        after = []
+        for step in range(4):
+            factor.fill_(0.5**step)
+            compiled(x)
+            after.append(counter.frame_count)
+        assert after == after[:1] * 4, (type(layer).__name__, after)
+
+
+def test_the_temperature_of_annealing_compiles_nothing_again():
+    torch.compiler.reset()
+    counter = CompileCounter()
+    annealing = copied("annealing", "Annealing")(40)
+    scores = torch.randn(12, 6)
+
+    @torch.compile(backend=counter)
+    def step(scores, tau):
+        return stk.soft_topk(scores, 2, temperature=tau)
+
+    for t in range(4):
+        step(scores, annealing(t, scores, 2))
+    assert counter.frame_count == 1
+
+
+def test_the_gate_to_copy_rounds_no_scores_to_16_bits():
+    layer, x = the_gate()(width=4, experts=8, k=2), torch.randn(5, 4)
+    for mode in (True, False):
+        wanted = layer.train(mode)(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(layer(x), wanted)
+
+
+SHARDED = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+class Kept(LearnedTopK):
+    def forward(self, x):
+        self.budget = self.k()
+        p = stk.soft_topk(self.scores, self.budget, temperature=self.tau, check=False)
+        return x * p
+
+store = dist.HashStore()
+dist.init_process_group("gloo", rank=0, world_size=1, store=store)
+model = torch.nn.Sequential(Kept(10, 4), torch.nn.Linear(10, 4))
+mesh = init_device_mesh("cpu", (1,))
+fully_shard(model[0], mesh=mesh)
+fully_shard(model, mesh=mesh)
+out = model(torch.ones(3, 10)).square().mean()
+(out + 0.1 * model[0].budget).backward()
+assert model[0].place.grad.full_tensor().isfinite().all()
+dist.destroy_process_group()
+"""
+
+
+def test_a_learned_budget_can_be_divided_among_devices(tmp_path):
+    """As the recipe says: `place` has an axis, and `forward` keeps the budget."""
+    code = f"{to_copy('learned-budget')}\n{SHARDED}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_gate_to_copy_takes_equal_scores():
+    """As under a router that begins at zero: a finite gradient, and k in evaluation."""
+    layer = the_gate()(width=4, experts=8, k=2)
     for weight in layer.parameters():
         torch.nn.init.zeros_(weight)
     layer(torch.ones(3, 4))[:, 0].sum().backward()
