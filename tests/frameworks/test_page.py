@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -11,10 +12,16 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "book" / "reference" / "frameworks.md").read_text(encoding="utf8")
-TABLE = PAGE[PAGE.index("| operator |") :].partition("\n\n")[0]
-ROWS = [
+HEAD = "| functions | scores | `k` | temperature |"
+TABLE = PAGE[PAGE.index(HEAD) :].partition("\n\n")[0]
+GROUPS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TABLE.splitlines()[2:]
+]
+ROWS = [
+    [name, *orders]
+    for names, *orders in GROUPS
+    for name in re.findall(r"`(\w+)`", names)
 ]
 X = np.array([[1.3, 0.4, -0.2, -0.9, 0.75], [0.3, -1.4, 2.2, 0.1, -0.3]])
 WITHOUT_K = {"softmax", "sparsemax", "entmax", "soft_sort", "soft_rank"} | {
@@ -64,12 +71,28 @@ def test_the_pages_on_functions_show_what_the_modules_hold(name):
 def test_the_table_names_every_operator(lib):
     losses = {name for name in lib.ops.__all__ if name.endswith(("loss", "entropy"))}
     names = {name for name in lib.ops.__all__ if name.islower()}
-    assert {row[0] for row in ROWS} == names - losses - INTEGERS - RANDOM
+    named = [row[0] for row in ROWS]
+    assert set(named) == names - losses - INTEGERS and len(named) == len({*named})
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+DRAWN = [row for row in ROWS if row[0] in RANDOM]
+
+
+def test_the_table_and_what_the_tests_of_drawing_ask():
+    """`test_sampling` differentiates what draws, as the table says."""
+    zero = {"sample_topk", "sample_shares"}
+    assert {row[0] for row in DRAWN} == RANDOM
+    for name, scores, k, temperature in DRAWN:
+        assert (scores, k) == ("0" if name in zero else "any", "none")
+        assert temperature == ("none" if name == "sample_shares" else scores)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row not in DRAWN], ids=lambda row: row[0]
+)
 def test_each_cell_of_the_table(lib, row):
-    name, *orders, batched, short = row
+    """The orders; and `vmap`, a compiled call and 16 bits, as the page says."""
+    name, *orders = row
     f = operator(lib, name)
     scores = np.stack([X, X[::-1]]) if name == "balanced_topk" else X
     at = [lib.array(scores), lib.array(2.4), lib.array(0.8)]
@@ -101,9 +124,7 @@ def test_each_cell_of_the_table(lib, row):
         if name != "top_k_st":  # whose derivative is another operator's
             assert slope == pytest.approx((ends[0] - ends[1]) / 2, abs=1e-8)
         assert (abs(slope) > 1e-9) == (order != "0")
-    if batched == "yes":
-        rows = lib.vmap(lambda x: f(x, *at[1:]))(at[0])
-        assert abs(lib.numpy(rows) - lib.numpy(f(*at))).max() < 1e-14
-    if short == "yes":
-        x = lib.cast(at[0], lib.bfloat16)
-        assert lib.program(lambda x: f(x, 2, 0.8))(x).dtype == lib.bfloat16
+    rows = lib.vmap(lambda x: f(x, *at[1:]))(at[0])
+    assert abs(lib.numpy(rows) - lib.numpy(f(*at))).max() < 1e-14
+    x = lib.cast(at[0], lib.bfloat16)
+    assert lib.program(lambda x: f(x, 2, 0.8))(x).dtype == lib.bfloat16
