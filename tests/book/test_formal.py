@@ -45,6 +45,14 @@ def test_every_file_is_compiled() -> None:
         assert set(LIBRARY.imports[file]) <= set(LIBRARY.files[:place])
 
 
+def test_the_pages_count_the_theorems_that_are_checked() -> None:
+    count = len(FORMAL.theorems)
+    page = (ROOT / "book" / "practice" / "checked.md").read_text("utf8")
+    assert f"| {count} theorems, on which the others depend |" in page
+    readme = (ROOT / "README.md").read_text("utf8")
+    assert f"{count} of them, on which the others rest," in readme
+
+
 @pytest.mark.parametrize("name", FORMAL.names)
 def test_what_is_shown_is_in_the_file(name: str) -> None:
     text = without_comments(
