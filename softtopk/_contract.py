@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
     from .curves import Curve, Entmax
 
 ONLY_IF = {
-    "own_rows": ("rows", "priced", "partition"),
+    "own_rows": ("rows", "cost_rows", "partition"),
     "in_memory": ("blocks",),
     "how": ("simplex",),
 }
@@ -234,8 +234,8 @@ class Adapter(Protocol):
     def put(self, x: Any, index: Any, values: Any) -> Any:
         """The rows with these values, or this number, at these different places."""
 
-    def restore(self, values: Any, order: Any) -> Any:
-        """The rows with these values at the places `order`, which are all places."""
+    def restore(self, values: Any, permutation: Any) -> Any:
+        """The rows with these values at the places `permutation`, all of them."""
 
     def scatter(self, values: Any, index: Any, n: int) -> Any:
         """The sums ``(..., n)`` of the values of each row that have the same index.
@@ -324,7 +324,7 @@ class Adapter(Protocol):
     def arrange(
         self, what: str, curve: Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        """The "sort" or the "ranks" of `sorting_rule.Order`, for an exponential curve.
+        """The "sort" or "ranks" of `sorting_rule.SortedRows`, for exponential curves.
 
         Its derivatives are those of `moved_sort` and `moved_ranks`.
         """
@@ -337,7 +337,7 @@ class Adapter(Protocol):
         Its derivatives are `push_costs` and `pull_costs` of `costs_rule`.
         """
 
-    def priced(self, asked: Any) -> Any:
+    def cost_rows(self, asked: Any) -> Any:
         """Checked rows with their costs, in place of `costs_body.checked_costs`."""
 
     def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:

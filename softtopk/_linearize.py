@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike
 from ._rows.numpy_rows import (
     Array,
     NumPyRows,
+    as_column,
     as_real,
     divide,
-    over_entries,
     quiet,
     row_dot,
 )
@@ -128,7 +128,7 @@ class Linearization:
             t -= row_dot(shares, t)[:, None]
             for _ in range(times):
                 t *= root
-            return divide(t, over_entries(tau)).astype(rows.x.dtype, copy=False)
+            return divide(t, as_column(tau)).astype(rows.x.dtype, copy=False)
 
         return cls(value, rows, product, product, dk=dk)
 

@@ -429,7 +429,7 @@ def top_k_indices(
     asked = Asked(x, given, EXP, axis=axis, where=where, empty=empty, whole=True)
     found = _ranked(asked, largest)
     most = int(found.k.max(initial=0)) if number is None else number
-    return found.places(most if width is None else check_width(width, most))
+    return found.indices(most if width is None else check_width(width, most))
 
 
 class Linearization:
@@ -618,10 +618,10 @@ class _DaskRows:
             x = x.copy()
             x.compute_chunk_sizes()
             self.shape = self.given = ()
-        self.hold(x, batch)
+        self.lay_out(x, batch)
         self.asked, self.curve = asked, resolve(asked.curve)
 
-    def hold(self, x: Any, batch: int) -> None:
+    def lay_out(self, x: Any, batch: int) -> None:
         """Take an array with the axes of a row last."""
         self.x, self.batch, self.ndim = x, x.shape[:batch], batch
         self.count = math.prod(self.batch)
@@ -660,26 +660,26 @@ class _DaskRows:
                 for i in range(len(wide))
             )
             x = da.broadcast_to(self.x, wide + row, chunks=more + sizes[self.ndim :])
-            self.hold(x, len(wide))
+            self.lay_out(x, len(wide))
         return np.broadcast_to(given, wide).reshape(-1)
 
     def run(
         self,
         function: Callable[..., Any],
         *columns: Array,
-        left: Array | None = None,
+        active: Array | None = None,
         **how: Any,
     ) -> list[tuple[Array, list[Any]]]:
         """What a function finds of the chunks, in one graph.
 
         Returns for each block of rows their numbers, and a list with what was found in
         each chunk of these rows.  `columns` have a number, or several, for each row
-        that is `left`.
+        that is `active`.
         """
         rows = np.arange(self.count).reshape(self.batch)
         place = np.full(self.count, -1)
-        left = np.arange(self.count) if left is None else left
-        place[left] = np.arange(len(left))
+        active = np.arange(self.count) if active is None else active
+        place[active] = np.arange(len(active))
         many = list(np.ndindex(*self.x.numblocks[self.ndim :]))
         tasks: dict[Any, Any] = {}
         known: list[Array] = []
@@ -800,7 +800,7 @@ def _as_floats(x: Array) -> Array:
 
 def _merged(parts: list[tuple[Array, Any]]) -> Any:
     """Named tuples of arrays, of some rows each, as one of all rows in their order."""
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
+    permutation = np.argsort(np.concatenate([rows for rows, _ in parts]))
     fields = []
     kind = type(parts[0][1])
     columns = zip(*(found for _, found in parts), strict=True)
@@ -817,7 +817,7 @@ def _merged(parts: list[tuple[Array, Any]]) -> Any:
             room += [(0, w - s) for w, s in zip(width, v.shape[1:], strict=True)]
             fill = -np.inf if name in ("sample", "values") else 0
             wide.append(np.pad(v, room, constant_values=fill))
-        fields.append(np.concatenate(wide)[order])
+        fields.append(np.concatenate(wide)[permutation])
     return kind(*fields)
 
 
@@ -827,7 +827,7 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
     how = {"every": every, "size": chunk_search.per_chunk(many)}
-    taken = rows.run(chunk_pass.survey, left=None, **how)
+    taken = rows.run(chunk_pass.survey, active=None, **how)
     found = [(own, chunk_pass.surveyed(parts)) for own, parts in taken]
     if not found:
         none = np.empty(0)
@@ -893,7 +893,7 @@ def _search(
         columns = search.nodes.a, search.nodes.t, search.near(), *search.windows()
         how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
-        found = rows.run(_measured, *columns, left=free[search.left], **how)
+        found = rows.run(_measured, *columns, active=free[search.left], **how)
         search.learn(_merged([(own, chunk_pass.joined(parts)) for own, parts in found]))
     a[free], t[free] = search.answer
     return a, t
@@ -1096,9 +1096,9 @@ class _Ranked(NamedTuple):
 
     def indicator(self, share: bool) -> Any:
         """`top_k`."""
-        rows, left = self.rows, self.k - self.above
+        rows, remaining = self.rows, self.k - self.above
         if share:
-            part = left / np.maximum(self.tied, 1)
+            part = remaining / np.maximum(self.tied, 1)
 
             def shared(x: Array, pivot: Array, part: Array) -> Array:
                 x, pivot = x.astype(np.float64, copy=False), pivot[:, None]
@@ -1108,10 +1108,10 @@ class _Ranked(NamedTuple):
         self.one_axis("ties='first'")
         before = self.before()
         places = np.zeros((rows.count, before.shape[1] + 1))
-        places[:, :-1] = left[:, None] - before
+        places[:, :-1] = remaining[:, None] - before
         return rows.expand(self.first(places))
 
-    def first(self, left: Array) -> Any:
+    def first(self, remaining: Array) -> Any:
         """1 for scores above, and for as many of the equal ones as are left."""
         rows = self.rows
         starts, batch, pivots = rows.starts, rows.batch, self.pivot
@@ -1122,7 +1122,7 @@ class _Ranked(NamedTuple):
                 for i, j in enumerate(block_id[:-1])
             )
             pivot = pivots.reshape(batch)[place].reshape(-1, 1)
-            some = left[:, block_id[-1]].reshape(batch)[place].reshape(-1)
+            some = remaining[:, block_id[-1]].reshape(batch)[place].reshape(-1)
             flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(
                 np.float64, copy=False
             )
@@ -1161,14 +1161,14 @@ class _Ranked(NamedTuple):
             )
 
     @quiet()
-    def places(self, width: int) -> Any:
+    def indices(self, width: int) -> Any:
         """`top_k_indices`: the length of a row stands where there is no entry."""
         rows = self.rows
         self.one_axis("indices")
         out = np.zeros((rows.count, width), np.int64)
         if width:
-            left = (self.k - self.above).astype(np.int64)
-            for own, found in rows.run(chunk_order.taken, self.pivot, left):
+            remaining = (self.k - self.above).astype(np.int64)
+            for own, found in rows.run(chunk_order.taken, self.pivot, remaining):
                 sizes = [size for size, _ in found]
                 starts = np.cumsum((0, *sizes))
                 for i, row in enumerate(own):
@@ -1177,8 +1177,8 @@ class _Ranked(NamedTuple):
                     index = np.concatenate(
                         [j + at for (_, j), at in zip(picked, starts, strict=False)]
                     )
-                    order = np.lexsort((index, -value))
-                    some = index[order[: int(self.k[row])]]
+                    permutation = np.lexsort((index, -value))
+                    some = index[permutation[: int(self.k[row])]]
                     out[row] = starts[-1]
                     out[row, : len(some)] = some
         out = out.reshape(*rows.batch, width)
@@ -1203,10 +1203,12 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
         given = survey.only(free)
         search = chunk_order.PlaceSearch(given, np.ceil(k[free]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
-        while search.left.size:
+        while search.active.size:
             how = {"most": 64 + 4 * search.most() // many}
             columns = search.nodes, search.every()
-            found = rows.run(chunk_order.count, *columns, left=free[search.left], **how)
+            found = rows.run(
+                chunk_order.count, *columns, active=free[search.active], **how
+            )
             search.learn(
                 _merged([(own, chunk_order.joined_counts(some)) for own, some in found])
             )

@@ -119,14 +119,14 @@ def top_k(
         check_per(per)
     whole = not share_ties
     rows = as_rows(
-        x, k, axis=axis, where=where, empty=empty, integer_k=whole, order=True
+        x, k, axis=axis, where=where, empty=empty, integer_k=whole, ordinal=True
     )
     above, tied, _ = _compared(rows)
-    left = rows.k - np.add.reduce(above, axis=-1)
+    remaining = rows.k - np.add.reduce(above, axis=-1)
     if not share_ties:
-        tied &= np.cumsum(tied, axis=-1) <= left[:, None]
+        tied &= np.cumsum(tied, axis=-1) <= remaining[:, None]
         return rows.expand((above | tied).astype(rows.x.dtype))
-    share = (left / np.maximum(np.add.reduce(tied, axis=-1), 1)).astype(
+    share = (remaining / np.maximum(np.add.reduce(tied, axis=-1), 1)).astype(
         rows.x.dtype, copy=False
     )
     out = tied * share[:, None]
@@ -213,7 +213,7 @@ def top_k_indices(
     many = not is_number(k)
     number = 0 if many else check_count(k)
     rows = as_rows(
-        x, k, axis=axis, where=where, integer_k=many, empty=empty, order=True
+        x, k, axis=axis, where=where, integer_k=many, empty=empty, ordinal=True
     )
     n, scores = rows.x.shape[-1], rows.x
     most = int(rows.k.max(initial=0)) if many else number
@@ -273,11 +273,11 @@ def top_k_sum(
     >>> float(stk.top_k_sum([5.0, 1.0, 3.0, 4.0], 2.5))
     10.5
     """
-    rows = as_rows(x, k, axis=axis, where=where, order=True)
+    rows = as_rows(x, k, axis=axis, where=where, ordinal=True)
     above, _, pivot = _compared(rows)
     finite = np.where(rows.k[:, None] > 0, pivot, 0)
-    left = rows.k - above.sum(axis=-1)
-    sums = np.where(above, rows.x, 0).sum(axis=-1) + left * finite[:, 0]
+    remaining = rows.k - above.sum(axis=-1)
+    sums = np.where(above, rows.x, 0).sum(axis=-1) + remaining * finite[:, 0]
     return rows.reduce(sums.astype(rows.x.dtype))
 
 

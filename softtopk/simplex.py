@@ -34,9 +34,9 @@ from ._rows.numpy_rows import (
     Array,
     Axis,
     NumPyRows,
+    as_column,
     divide,
     finite_numpy_rows,
-    over_entries,
     real_number,
     real_numbers,
     row_dot,
@@ -170,12 +170,12 @@ def log_softmax(
 
         def push(t: Array) -> Array:
             t = np.where(finite, t - row_dot(p, t)[:, None], 0)
-            return divide(t, over_entries(tau))
+            return divide(t, as_column(tau))
 
         def pull(g: Array) -> Array:
             g = np.where(finite, g, 0)
             g -= p * g.sum(axis=-1, keepdims=True)
-            return divide(g, over_entries(tau))
+            return divide(g, as_column(tau))
 
         return Linearization(value, rows, push, pull)
 
@@ -404,10 +404,10 @@ def taylor_softmax(
     value = rows.expand(p)
 
     def push(t: Array) -> Array:
-        return divide(v * t - p * row_dot(v, t)[:, None], over_entries(tau))
+        return divide(v * t - p * row_dot(v, t)[:, None], as_column(tau))
 
     def pull(g: Array) -> Array:
-        return divide(v * (g - row_dot(p, g)[:, None]), over_entries(tau))
+        return divide(v * (g - row_dot(p, g)[:, None]), as_column(tau))
 
     return value, lambda: Linearization(value, rows, push, pull)
 
@@ -517,7 +517,7 @@ def _taylor(x: Array, order: int, tau: float | Array) -> tuple[Array, Array]:
     """
     active = x > -np.inf
     y = np.where(active, x, 0).astype(np.float64)
-    tau = over_entries(tau)
+    tau = as_column(tau)
     M = np.maximum.reduce(np.abs(y), axis=-1, keepdims=True)
     M = np.maximum(M, tau)
     y /= M

@@ -274,7 +274,7 @@ def _ordered(
     value = call.run(operator, x, curve, **how)
 
     def derivative() -> Linearization:
-        order, dtype = call.order, call.given.x.dtype
+        rows, dtype = call.sorted, call.given.x.dtype
 
         def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
             def narrow(t: Array) -> Array:
@@ -285,7 +285,7 @@ def _ordered(
             return narrow
 
         names = ("by_sort", "by_places") if what == "sort" else ("by_ranks",) * 2
-        push, pull = (of_rows(getattr(order, name)) for name in names)
+        push, pull = (of_rows(getattr(rows, name)) for name in names)
         return Linearization(value, call.given, push, pull)
 
     return value, derivative

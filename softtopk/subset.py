@@ -77,7 +77,7 @@ from ._rows.numpy_rows import (
     quiet,
     temperatures_of,
 )
-from ._search.numpy_subset import all_or_none, blocks, numpy_partition
+from ._search.numpy_subset import all_or_none, law_blocks, numpy_partition
 
 
 @operator
@@ -143,7 +143,7 @@ def grad_topk(
     """
     rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     tau = temperatures_of(rows, temperature)
-    p, parts = all_or_none(rows), list(blocks(rows, tau))
+    p, parts = all_or_none(rows), list(law_blocks(rows, tau))
     for part, block in parts:
         p[part] = block.marginals.T
     value = rows.expand(p)
@@ -253,6 +253,6 @@ def pair_marginals(
     tau = temperatures_of(rows, temperature)
     sure = all_or_none(rows)
     out = sure[:, :, None] * sure[:, None]
-    for part, block in blocks(rows, tau):
+    for part, block in law_blocks(rows, tau):
         out[part] = block.pairs()
     return out.reshape(*rows.batch, *out.shape[1:])

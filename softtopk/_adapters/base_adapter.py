@@ -98,8 +98,8 @@ class Base:
         return value
 
     @classmethod
-    def restore(cls, values: Any, order: Any) -> Any:
-        return cls.put(cls.zeros_like(values), order, values)  # type: ignore[attr-defined]
+    def restore(cls, values: Any, permutation: Any) -> Any:
+        return cls.put(cls.zeros_like(values), permutation, values)  # type: ignore[attr-defined]
 
     @staticmethod
     def stored(value: Any) -> Any:

@@ -14,7 +14,7 @@ from .._contract import Adapter
 from .._rows.adapter_rows import verify
 from .._rows.namespace import hypot, register
 from .._rules import balance_rule, costs_rule, selection_rule, subset_rule
-from .._rules.sorting_rule import Order
+from .._rules.sorting_rule import SortedRows
 from .._search import (
     balance_search,
     costs_search,
@@ -348,7 +348,7 @@ class _Jax(Base):
         """f of this namespace and the arguments, compiled as one program."""
         if isinstance(f, functools.partial):
             f = _kept(f.func, *f.args)
-        return _program(f, *args)
+        return _jitted_program(f, *args)
 
     @staticmethod
     def select(curve: curves.Curve, rows: Any, check: Any, shares: bool = False) -> Any:
@@ -356,17 +356,17 @@ class _Jax(Base):
         plain = False
         if _Jax.looks(x, check):
             plain = verify(ADAPTER, x, (whole, part), tau)
-        return _jitted(curve, plain, x, whole, part, tau)
+        return _jitted_select(curve, plain, x, whole, part, tau)
 
     @staticmethod
     def arrange(
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        return _arranged(what, curve, x, tau)
+        return _jitted_arrange(what, curve, x, tau)
 
     @staticmethod
     def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
-        return _spent(call, x, whole, part, c, tau)
+        return _jitted_spend(call, x, whole, part, c, tau)
 
     @staticmethod
     def over_nodes(term: Any, entries: Any, numbers: Any) -> Any:
@@ -404,14 +404,14 @@ class _Jax(Base):
 
     @staticmethod
     def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
-        return _drawn(x, whole, part, tau)
+        return _jitted_subset(x, whole, part, tau)
 
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
             u = _Jax.numbers(numpy_for_tensors.balanced_by_numpy(call, x, k, c, tau), x)
             return balance_search.balanced_shares(call.curve, u)
-        return _balanced(call, x, k, c, tau)[0]
+        return _jitted_balance(call, x, k, c, tau)[0]
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -443,21 +443,21 @@ def _select_rule(
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
-def _constant_order(curve: curves.Curve, x: Any, tau: Any) -> Order:
-    """The order of rows as constants."""
-    return Order(ADAPTER, curve, _Jax.detach(x), _Jax.detach(tau))
+def _constant_rows(curve: curves.Curve, x: Any, tau: Any) -> SortedRows:
+    """The sorted rows as constants."""
+    return SortedRows(ADAPTER, curve, _Jax.detach(x), _Jax.detach(tau))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
-    return getattr(_constant_order(curve, x, tau), what)()
+    return getattr(_constant_rows(curve, x, tau), what)()
 
 
 @_arrange.defjvp
 def _arrange_rule(
     what: str, curve: curves.Curve, primals: Any, tangents: Any
 ) -> tuple[Any, Any]:
-    moved = getattr(_constant_order(curve, *primals), f"moved_{what}")
+    moved = getattr(_constant_rows(curve, *primals), f"moved_{what}")
     # The value of `moved` is not used, and a compiler leaves it out.
     return _arrange(what, curve, *primals), jax.jvp(moved, primals, tangents)[1]
 
@@ -515,12 +515,12 @@ def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
         )
 
 
-_program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
-_balanced = jax.jit(_balance_at, static_argnums=0)
-_spent = jax.jit(_spend, static_argnums=0)
-_drawn = jax.jit(_subset)
-_arranged = jax.jit(_arrange, static_argnums=(0, 1))
-_jitted = jax.jit(_select, static_argnums=(0, 1))
+_jitted_program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)
+_jitted_balance = jax.jit(_balance_at, static_argnums=0)
+_jitted_spend = jax.jit(_spend, static_argnums=0)
+_jitted_subset = jax.jit(_subset)
+_jitted_arrange = jax.jit(_arrange, static_argnums=(0, 1))
+_jitted_select = jax.jit(_select, static_argnums=(0, 1))
 
 
 @jax.custom_jvp

@@ -22,14 +22,14 @@ from .._rows.numpy_rows import (
     real_numbers,
     temperatures_of,
 )
-from .._rules.sorting_rule import Order
+from .._rules.sorting_rule import SortedRows
 from .._search import costs_search
 from .._search.numpy_balance import on_matrix
 from .._search.numpy_entmax import entmax_shares, log_shares
 from .._search.numpy_search import solve
 from .._search.numpy_subset import numpy_partition
 from ..curves import CLIP, EXP, Curve, Entmax
-from .numpy_derivatives import Point, SpentPoint
+from .numpy_derivatives import CostPoint, Point
 from .numpy_functions import ADAPTER, NumPy
 
 ONE = np.int64(1)
@@ -140,9 +140,9 @@ class Call(NumPy):
         self._precise, self._scaled = precise, scaled
         self.given: core.NumPyRows  # what the derivative maps from and to
         self.point: Point
-        self.solved: Point | SpentPoint  # of a call that may have costs
+        self.solved: Point | CostPoint  # of a call that may have costs
         self.nested: Array  # the shares of each row at ascending budgets
-        self.order: Order | None = None  # of rows whose thresholds are all known
+        self.sorted: SortedRows | None = None  # with all thresholds
         self.balanced: list[tuple[Any, ...]]  # a matrix's arguments of `balance_slopes`
         self.tau: float | Array  # of all rows, or (R,) of them
         self.count: float | None = None  # what a sum over the rows is divided by
@@ -165,7 +165,7 @@ class Call(NumPy):
             integer_k=asked.whole,
             name=asked.name,
             empty=asked.empty,
-            order=asked.order,
+            ordinal=asked.ordinal,
         )
         if asked.finite:
             core.check_finite(given.finite, asked.name)
@@ -183,7 +183,7 @@ class Call(NumPy):
         self._rows = CallRows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
 
-    def priced(self, asked: Asked) -> tuple[CallRows, Array]:
+    def cost_rows(self, asked: Asked) -> tuple[CallRows, Array]:
         """The arguments with costs as rows in double precision, checked."""
         core.check_per(asked.per)
         given = core.as_rows(
@@ -191,8 +191,8 @@ class Call(NumPy):
         )
         given, budget = given.repeat(real_numbers(asked.k, "k"), "k")
         self.tau = temperatures_of(given, asked.temperature)
-        prices = real_numbers(asked.cost, "cost")
-        c = given.flatten(prices, "cost")
+        cost = real_numbers(asked.cost, "cost")
+        c = given.flatten(cost, "cost")
         if given.empty is not None:
             budget, c = (
                 np.where(given.empty, 1, budget),
@@ -200,8 +200,8 @@ class Call(NumPy):
             )
         scores = given.x.astype(np.float64, copy=False)
         if asked.empty == "all":
-            spent = np.where(scores > -np.inf, c, 0).sum(axis=-1)
-            over, budget = budget > spent, np.minimum(budget, spent)
+            most = np.where(scores > -np.inf, c, 0).sum(axis=-1)
+            over, budget = budget > most, np.minimum(budget, most)
         eps = float(np.finfo(given.x.dtype).eps)
         # A caller who wants all entries passes the sum of the costs as k.  Summed in
         # the type of the scores, it may exceed the exact sum by its rounding error:
@@ -211,7 +211,7 @@ class Call(NumPy):
         if asked.empty == "all":
             budget = np.where(over, exact, budget)
         c = np.where(scores > -np.inf, c, 1)
-        self.given, self._cost_shape = given._replace(k=budget), prices.shape
+        self.given, self._cost_shape = given._replace(k=budget), cost.shape
         self._rows = CallRows(self.given, scores, budget, np.float64(self.tau), 1.0)
         return self._rows, c
 
@@ -221,7 +221,7 @@ class Call(NumPy):
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
         p, a, t = costs_search.spent(call, x, whole, part, c, tau)
         at = x, c, a, t, tau
-        self.solved = SpentPoint(call, self.given, at, self._cost_shape)
+        self.solved = CostPoint(call, self.given, at, self._cost_shape)
         return p, a, t
 
     def select(self, curve: Curve, asked: CallRows, *_: Any) -> tuple[Array, ...]:
@@ -248,8 +248,8 @@ class Call(NumPy):
         self, what: str, curve: Curve, x: Array, tau: Any, check: bool | None
     ) -> Array:
         """Sorts or ranks, in double precision."""
-        self.order = Order(ADAPTER, curve, x.astype(np.float64, copy=False), tau)
-        arranged: Array = getattr(self.order, what)()
+        self.sorted = SortedRows(ADAPTER, curve, x.astype(np.float64, copy=False), tau)
+        arranged: Array = getattr(self.sorted, what)()
         return arranged
 
     def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, ...]:

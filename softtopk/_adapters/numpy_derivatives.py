@@ -8,7 +8,7 @@ import numpy as np
 
 from .._linearize import Linearization
 from .._rows import numpy_rows as core
-from .._rows.numpy_rows import Array, numpy_distances, over_entries
+from .._rows.numpy_rows import Array, as_column, numpy_distances
 from .._rules import costs_rule
 from .._search import costs_search
 from .._search.numpy_search import Solution
@@ -32,7 +32,7 @@ class Point(NamedTuple):
         """
         x, (_, anchor, offset) = self.rows.x, self.found
         # The anchor is a score or a midpoint, so this conversion does not round it.
-        a, tau = anchor[:, None].astype(x.dtype), over_entries(self.tau)
+        a, tau = anchor[:, None].astype(x.dtype), as_column(self.tau)
         u = numpy_distances(x, a, tau)
         u -= offset[:, None].astype(x.dtype)
         w = self.curve.slope(u)
@@ -82,7 +82,7 @@ class Point(NamedTuple):
         return shares
 
 
-class SpentPoint(NamedTuple):
+class CostPoint(NamedTuple):
     """Rows whose budget has costs, at which `soft_topk` is differentiated.
 
     `at` holds the scores, costs, anchors, offsets and temperature of the rows in double
@@ -111,7 +111,7 @@ class SpentPoint(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        dk = costs_rule.spending_slopes(self.call, self.at).by_k
+        dk = costs_rule.cost_slopes(self.call, self.at).by_k
         by_cost = Linearization(
             value,
             self.rows._replace(input_shape=self.cost_shape),
@@ -130,7 +130,7 @@ class SpentPoint(NamedTuple):
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
         tau, rows = self.at[-1], self.rows
-        dk = -tau * costs_rule.spending_slopes(self.call, self.at).inverse
+        dk = -tau * costs_rule.cost_slopes(self.call, self.at).inverse
         by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
         given = rows._replace(input_shape=self.cost_shape)
         by_cost = Linearization.gradient(value, given, by_c)

@@ -102,12 +102,12 @@ class NumPy(Base):
         return out
 
     @staticmethod
-    def restore(values: Any, order: Any) -> Any:
+    def restore(values: Any, permutation: Any) -> Any:
         out = np.empty_like(values)
         if out.ndim == 2:
-            out.reshape(-1)[_of_rows(order, out.shape[1])] = values
+            out.reshape(-1)[_of_rows(permutation, out.shape[1])] = values
         else:
-            np.put_along_axis(out, order, values, axis=-1)
+            np.put_along_axis(out, permutation, values, axis=-1)
         return out
 
     weights, horner = staticmethod(numpy_weights), staticmethod(numpy_horner)

@@ -11,7 +11,7 @@ from .. import curves as curves
 from .._contract import Adapter, Way
 from .._kernels import torch_launch as kernels
 from .._rows.namespace import register
-from .._rules.sorting_rule import Order
+from .._rules.sorting_rule import SortedRows
 from .._search.numpy_sums import scheme_of
 from . import torch_autograd as autograd
 from . import torch_autograd_balance, torch_autograd_costs, torch_autograd_subset
@@ -72,7 +72,7 @@ class Torch(Arrays):
     ) -> Any:
         if Torch.how(x, curve, check).by and not internals.in_dual_level():
             return arranging.arrange(what, curve, x, tau)
-        at = Order(ADAPTER, curve, x.detach(), tau.detach())
+        at = SortedRows(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
         free = not (internals.transformed() or torch.compiler.is_compiling())
         if free and not autograd.is_recorded(x, tau):

@@ -10,7 +10,7 @@ from torch.autograd import Function
 from .. import curves as curves
 from .._contract import Adapter
 from .._rows.numpy_rows import quiet
-from .._rules.sorting_rule import Order
+from .._rules.sorting_rule import SortedRows
 from .numpy_functions import ADAPTER
 from .torch_autograd import is_last, is_recorded
 from .torch_functions import Arrays
@@ -20,20 +20,20 @@ def arrange(what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
     """The sort or the ranks of rows whose values have been checked."""
     if is_recorded(x, tau):
         return Arrange.apply(what, curve, x, tau)
-    return _tensor(_of(_order_on_numpy(curve, x, tau), what), x)
+    return _tensor(_of(_sorted_on_numpy(curve, x, tau), what), x)
 
 
-def _of(order: Order, what: str, *given: Any) -> Any:
-    """A member of an order, without NumPy's warnings."""
+def _of(rows: SortedRows, what: str, *given: Any) -> Any:
+    """A member of sorted rows, without NumPy's warnings."""
     with quiet():
-        return getattr(order, what)(*given)
+        return getattr(rows, what)(*given)
 
 
-def _order_on_numpy(curve: curves.Curve, x: Any, tau: Any) -> Order:
+def _sorted_on_numpy(curve: curves.Curve, x: Any, tau: Any) -> SortedRows:
     """Rows (R, n) of NumPy."""
     tau = tau.numpy(force=True).astype(float)
     with quiet():
-        return Order(
+        return SortedRows(
             ADAPTER, curve, _flat_rows(x), tau.reshape(-1) if tau.ndim else tau
         )
 
@@ -52,16 +52,16 @@ class Arrange(Function):
 
     @staticmethod
     def forward(ctx: Any, what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:
-        ctx.what, ctx.curve, ctx.order = what, curve, _order_on_numpy(curve, x, tau)
+        ctx.what, ctx.curve, ctx.rows = what, curve, _sorted_on_numpy(curve, x, tau)
         ctx.save_for_backward(x, tau)
-        return _tensor(_of(ctx.order, what), x)
+        return _tensor(_of(ctx.rows, what), x)
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         (x, tau), needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
         if is_last(g):
             return None, None, *_by_numpy(ctx, g, x, tau)
-        at = Order(cast(Adapter, Arrays), ctx.curve, x.detach(), tau.detach())
+        at = SortedRows(cast(Adapter, Arrays), ctx.curve, x.detach(), tau.detach())
         with torch.enable_grad():
             moved = getattr(at, f"moved_{ctx.what}")(x, tau)
             asked = [v for v, need in zip((x, tau), needs, strict=True) if need]
@@ -70,14 +70,14 @@ class Arrange(Function):
 
 
 def _by_numpy(ctx: Any, g: Any, x: Any, tau: Any) -> Any:
-    order, g = ctx.order, _flat_rows(g)
+    rows, g = ctx.rows, _flat_rows(g)
     by_x, by_tau = ctx.needs_input_grad[2:]
     gx = gtau = None
     if by_x:
         pull = "by_places" if ctx.what == "sort" else "by_ranks"
-        gx = _tensor(_of(order, pull, g), x)
+        gx = _tensor(_of(rows, pull, g), x)
     if by_tau:
-        total = (g * _of(order, f"{ctx.what}_by_tau")).sum(axis=-1)
+        total = (g * _of(rows, f"{ctx.what}_by_tau")).sum(axis=-1)
         total = total.reshape(tau.shape) if tau.ndim else total.sum()
         gtau = torch.as_tensor(total, dtype=tau.dtype)
     return gx, gtau

@@ -228,8 +228,8 @@ def select_kernel(
     # these rows have a threshold to search for.  The others get harmless arguments
     # here, and `outer` or NaN as t after the search.  `solved` in
     # _search/special_rows.py does the same.
-    left = count.to(tl.int64) - whole
-    one, rest = whole.to(DTYPE) + part, left.to(DTYPE) - part
+    others = count.to(tl.int64) - whole
+    one, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)
     fits = (top < INF) & (mean == mean) & (part >= 0) & (part < INF) & good
     fits = fits & (whole >= 0) & (rest >= 0)

@@ -20,8 +20,8 @@ from .._rows.adapter_rows import (
 )
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import check_costs, real_numbers
-from .._search import costs_search, exact_sums
-from .._search.costs_search import fits_budget
+from .._search import exact_sums
+from .._search.costs_search import fits_budget, remaining_budget
 
 
 def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
@@ -31,7 +31,7 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     `part`, which are both floats.
     """
     if xp.own_rows:
-        found: tuple[Any, Any] = xp.priced(asked)
+        found: tuple[Any, Any] = xp.cost_rows(asked)
         return found
     rows = as_adapter_rows(xp, asked, Way(), split_float)
     x, given = rows.x, asked.cost
@@ -44,9 +44,9 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     if rows.empty is not None:
         c = xp.where(rows.empty[..., None], 1, c)
     if asked.empty == "all":
-        spent = xp.sum(xp.where(x > -math.inf, xp.detach(c), 0), axis=-1)
-        over = rows.whole + xp.detach(rows.part) > spent
-        whole, part = xp.where(over, spent, rows.whole), xp.where(over, 0, rows.part)
+        most = xp.sum(xp.where(x > -math.inf, xp.detach(c), 0), axis=-1)
+        over = rows.whole + xp.detach(rows.part) > most
+        whole, part = xp.where(over, most, rows.whole), xp.where(over, 0, rows.part)
         rows = rows._replace(whole=whole, part=part)
     if xp.looks(x, asked.check):
         verify_costs(xp, rows._replace(x=xp.detach(x)), xp.detach(c))
@@ -125,23 +125,23 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
         density = xp.where(on, x / xp.where(on, xp.detach(c), 1), -math.inf)
     parts = exact_sums.summable(c)
 
-    order = xp.leading(density, n)
-    sums = [xp.accumulate(xp.take(v, order)) for v in parts]
-    rest = costs_search.left(whole[..., None], part[..., None], sums)
+    permutation = xp.leading(density, n)
+    sums = [xp.accumulate(xp.take(v, permutation)) for v in parts]
+    rest = remaining_budget(whole[..., None], part[..., None], sums)
     place = xp.clip(xp.sum(rest > 0, axis=-1), None, n - 1)
     pivot = xp.ordered(density, place + 1)[..., None]
     above, tied = density > pivot, (density == pivot) & on
     taken = [xp.sum(xp.where(above, v, 0), axis=-1) for v in parts]
     if share_ties:
         cost = xp.sum(xp.where(tied, c, 0), axis=-1)
-        share = costs_search.left(whole, part, taken) / xp.where(cost > 0, cost, 1)
+        share = remaining_budget(whole, part, taken) / xp.where(cost > 0, cost, 1)
         share = share[..., None]
     else:
         own = [xp.where(tied, v, 0) for v in parts]
         sums = [
             v[..., None] + xp.accumulate(w) - w for v, w in zip(taken, own, strict=True)
         ]
-        share = costs_search.left(whole[..., None], part[..., None], sums)
+        share = remaining_budget(whole[..., None], part[..., None], sums)
         share = share / xp.where(on, c, 1)
     share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))
     weight = xp.where(above, 1, xp.where(tied, share, 0))

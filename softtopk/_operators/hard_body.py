@@ -125,7 +125,7 @@ def _top_k(
     if cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)
         return rows.expand(xp, costs_body.dantzig_shares(xp, rows, c, per, share_ties))
-    rows = rows_of(xp, asked._replace(whole=not share_ties, order=True))
+    rows = rows_of(xp, asked._replace(whole=not share_ties, ordinal=True))
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 
@@ -186,7 +186,7 @@ def top_k_indices(
     many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
     k = k if many else check_count(k)
     rows = checked(
-        xp, x, k, 1.0, axis, where, check, whole=many, empty=empty, order=True
+        xp, x, k, 1.0, axis, where, check, whole=many, empty=empty, ordinal=True
     )
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)
@@ -234,7 +234,7 @@ def top_k_sum(
     array
         One number a row.  Its derivative by `x` is `top_k`, by `k` the next score.
     """
-    rows = checked(xp, x, k, 1.0, axis, where, check, order=True)
+    rows = checked(xp, x, k, 1.0, axis, where, check, ordinal=True)
     weight = hard(xp, rows, k, check)
     if not xp.looks(rows.x, check):
         fits = weight[..., 0] == weight[..., 0]
@@ -273,14 +273,15 @@ def hard(
         pivot = pivot[..., None]
         on = (x > -math.inf) & (given.without(0) > 0)[..., None]
         above, tied = on & (key > pivot), on & (key == pivot)
-    left = given.without(xp.sum(above, axis=-1))
+    remaining = given.without(xp.sum(above, axis=-1))
     if share_ties:
-        left, count = of_one_type(left, xp.clip(xp.sum(tied, axis=-1), 1, None))
-        share = left / count
+        count = xp.clip(xp.sum(tied, axis=-1), 1, None)
+        remaining, count = of_one_type(remaining, count)
+        share = remaining / count
         weight = xp.where(above, 1, xp.where(tied, share[..., None], 0))
     else:
-        count, left = of_one_type(xp.cumsum(tied), left[..., None])
-        taken = above | (tied & (count <= left))
+        count, remaining = of_one_type(xp.cumsum(tied), remaining[..., None])
+        taken = above | (tied & (count <= remaining))
         weight = xp.where(taken, xp.ones_like(x), 0)
     if xp.looks(x, check):
         return weight

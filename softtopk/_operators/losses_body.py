@@ -51,7 +51,7 @@ from .._rows.adapter_rows import (
     truncated_rows,
 )
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import as_real, check_unmasked, real_number, without
+from .._rows.numpy_rows import as_real, check_unmasked, real_number, without_axes
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .entmax_order import entropy, order_law, orders
@@ -990,7 +990,7 @@ def _target(
     whole, part = (rows.whole, rows.part) if total is None else (total, 0 * rows.part)
     n, batch = rows.x.shape[-1], rows.batch()
     shape = tuple(scores(xp, x, "x").shape)
-    reduced = without(shape, rows.axes)
+    reduced = without_axes(shape, rows.axes)
     integers = xp.is_real(target) and not xp.is_floating(target)
     if integers and tuple(target.shape) in (batch, reduced):
         many = (whole != 1) | (part != 0)

@@ -58,7 +58,7 @@ class Asked(NamedTuple):
         Whether the budget must be a whole number.
     finite : bool
         Whether each row needs a finite entry.
-    order : bool
+    ordinal : bool
         Whether only the order of the scores counts, so that `Rows.key` may hold
         integers which floats may not hold.
     """
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
     name: str = "x"
     whole: bool = False
     finite: bool = False
-    order: bool = False
+    ordinal: bool = False
 
 
 class Rows(NamedTuple):
@@ -267,7 +267,7 @@ def as_adapter_rows(
     x = flat(xp, x, axes)
     if key is not None:
         key = flat(xp, key, axes)
-        if not asked.order:
+        if not asked.ordinal:
             if xp.looks(x, asked.check) and is_large(given := xp.to_numpy(x)):
                 check_gaps(xp.to_numpy(key), given, name)
             key = None
@@ -566,7 +566,7 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
         at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
         verify(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
         return rows
-    return rows if asked.order else screened(xp, rows, not none, asked)
+    return rows if asked.ordinal else screened(xp, rows, not none, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

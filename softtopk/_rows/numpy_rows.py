@@ -239,7 +239,7 @@ def as_rows(
     integer_k: bool = False,
     name: str = "x",
     empty: str = "raise",
-    order: bool = False,
+    ordinal: bool = False,
 ) -> NumPyRows:
     """Check scores, budget, axis and mask, and lay the scores out as rows.
 
@@ -263,7 +263,7 @@ def as_rows(
         Whether a row without a finite entry is an error unless its budget is 0, or has
         the result 0 whatever its budget; by "all" a budget above the number of finite
         entries is that number.
-    order : bool
+    ordinal : bool
         Whether only the order of the scores counts.  Integers that floats do not hold
         are then kept as `Rows.key`; otherwise they are an error if the conversion
         changes the gaps between them.
@@ -283,7 +283,7 @@ def as_rows(
     key = values if wide and is_large(scores) else None
     shape = scores.shape
     axes = check_axis(axis, scores.ndim, name)
-    batch, n = without(shape, axes), math.prod([shape[axis] for axis in axes])
+    batch, n = without_axes(shape, axes), math.prod([shape[axis] for axis in axes])
     if n == 0:
         raise ValueError(
             f"{name} must have at least one entry along axis {axis}, got shape {shape}"
@@ -297,7 +297,7 @@ def as_rows(
     count = count_finite(flat, name)
     if key is not None:
         key = _axes_last(key, axes).reshape(flat.shape)
-        if not order:
+        if not ordinal:
             check_gaps(key, flat, name)
             key = None
     nothing = None
@@ -458,7 +458,7 @@ def _line(n: int) -> int:
     return next((i for i in range(LINE, 127, -1) if n % i == 0 and i % 32 <= 8), 256)
 
 
-def over_entries(tau: Any) -> Any:
+def as_column(tau: Any) -> Any:
     """Numbers for each row, or one, in a shape that broadcasts over the entries."""
     return tau[..., None] if getattr(tau, "ndim", 0) else tau
 
@@ -618,7 +618,7 @@ def check_kept(
     Broadcasting would repeat every row: ``(B, 1)`` against ``(B,)`` gives ``(B, B)``.
     `batch` is the broadcast shape.
     """
-    rows = without(of, axes)
+    rows = without_axes(of, axes)
     if len(shape) != len(of) or not axes or math.prod(batch) <= math.prod(rows):
         return
     kept = [1 if i in axes else size for i, size in enumerate(of, -len(of))]
@@ -776,7 +776,7 @@ def _axes_last(array: Array, axes: tuple[int, ...]) -> Array:
     return np.moveaxis(array, axes, range(-len(axes), 0))
 
 
-def without(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+def without_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without its (negative) axes."""
     if axes == (-1,):
         return shape[:-1]

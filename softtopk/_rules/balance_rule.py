@@ -36,10 +36,10 @@ def push_balance(
     W, scale = slopes_of(curve, u), tau[..., None] if tau.ndim else tau
     u = unforced(u)
     G = dS - u * _matrix(dtau)
-    left, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
+    residual, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
     du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
     xp = namespace(u)
-    dp, du = left / _matrix(tau), xp.where(W > 0, du, 0)
+    dp, du = residual / _matrix(tau), xp.where(W > 0, du, 0)
     return (dp if good is None else xp.spoil(dp, good)), du
 
 
@@ -49,8 +49,8 @@ def pull_balance(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any,
     gp = gp if good is None else namespace(u).spoil(gp, good)
     W = slopes_of(curve, u)
     g = W * gp + namespace(u).where(W > 0, gu, 0)
-    left, gk, gc = Additive(W).rest(g)
-    gS = left / _matrix(tau)
+    residual, gk, gc = Additive(W).rest(g)
+    gS = residual / _matrix(tau)
     gtau = -(gS * unforced(u)).sum((-2, -1))
     return gS, gk, gc, gtau if tau.ndim else gtau.sum()
 

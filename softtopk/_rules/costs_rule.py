@@ -30,7 +30,7 @@ from .._search.costs_search import CostsCall
 from ..curves import Curve
 
 
-class Spent(NamedTuple):
+class CostSlopes(NamedTuple):
     """Slopes at a solved row.
 
     Attributes
@@ -59,7 +59,7 @@ class Spent(NamedTuple):
     lam: Any
 
 
-def spending_slopes(call: CostsCall, point: tuple[Any, ...]) -> Spent:
+def cost_slopes(call: CostsCall, point: tuple[Any, ...]) -> CostSlopes:
     """The slopes of every entry at the point x, c, a, t, tau."""
     (x, c, a, t, tau), curve = point, call.curve
     xp, free = namespace(x), abs(t) < math.inf
@@ -71,7 +71,7 @@ def spending_slopes(call: CostsCall, point: tuple[Any, ...]) -> Spent:
     row = costs_search.Row(x, c, halves, (), 0, 0, tau)
     offset = xp.where(free, t, 0)
     d = xp.where(on, row.distances(a), 0)
-    u = d - row.priced(offset)
+    u = d - row.entry_offsets(offset)
     w = xp.where(on, curve.slope(u), 0)
     log = xp.where(on, curve.log_slope(u), -math.inf)
     top = xp.max(_fixed(xp, log), axis=-1)
@@ -85,7 +85,7 @@ def spending_slopes(call: CostsCall, point: tuple[Any, ...]) -> Spent:
     by_x, by_k, lam = c * e * good, s * e * good, (a + tau * offset)[..., None] + 0 * x
     if root.ends(curve):
         by_x, lam = _of_middle(curve, row, (a, offset, on), by_x, lam)
-    return Spent(d, u, w * good, curve.value(u), by_x, by_k, inverse, lam)
+    return CostSlopes(d, u, w * good, curve.value(u), by_x, by_k, inverse, lam)
 
 
 def _of_middle(
@@ -117,7 +117,7 @@ def push_costs(
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
     xp, (at, fits) = namespace(at[0]), _clean(at)
-    found, tau = spending_slopes(call, at), at[4]
+    found, tau = cost_slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
     if tau.ndim:
@@ -126,8 +126,8 @@ def push_costs(
     if call.per == "entry":
         move = move - found.lam * dc
     move = xp.where(on, move, 0) / tau
-    spent = xp.sum(xp.where(on, found.p * dc, 0), axis=-1)
-    mean, more = xp.sum(found.by_x * move, axis=-1), dk - spent
+    change = xp.sum(xp.where(on, found.p * dc, 0), axis=-1)
+    mean, more = xp.sum(found.by_x * move, axis=-1), dk - change
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
     dt = mean - more * found.inverse
     if fits is None:
@@ -160,7 +160,7 @@ def pull_costs(
     if fits is not None:
         gp = gp if gp is None else xp.spoil(gp, fits[..., None])
         gt = gt if gt is None else xp.spoil(gt, fits)
-    found, tau, c = spending_slopes(call, at), at[4], at[1]
+    found, tau, c = cost_slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)

@@ -16,7 +16,7 @@ _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
 
 
-class Order(Thresholds):
+class SortedRows(Thresholds):
     """The sort and the ranks of rows, and the products with their derivatives."""
 
     @once
@@ -42,11 +42,11 @@ class Order(Thresholds):
 
     def back(self, sorted_values: Any) -> Any:
         """Values in the order of the scores as they were given."""
-        return self.xp.restore(sorted_values, self.order)[..., : self.n]
+        return self.xp.restore(sorted_values, self.permutation)[..., : self.n]
 
     def given(self, t: Any) -> Any:
         """Values for the scores in descending order, 0 for those without a place."""
-        return self.only(self.taken, self.xp.take(self.padded(t), self.order))
+        return self.only(self.taken, self.xp.take(self.padded(t), self.permutation))
 
     def padded(self, t: Any) -> Any:
         """Values for a row of one score as those for two."""
@@ -242,7 +242,7 @@ class Order(Thresholds):
         own = 0 - self.alpha * xp.expm1(-up) - self.beta * xp.expm1(-down)
         return self.only(self.taken, own)
 
-    def places(self, inner: Any, above: Any, below: Any) -> Any:
+    def place_sums(self, inner: Any, above: Any, below: Any) -> Any:
         """Sums over the scores of a place, and over those above and below it."""
         xp, none = self.xp, self.none
         out = xp.scatter(self.own * inner, self.place, self.x.shape[-1])
@@ -253,7 +253,7 @@ class Order(Thresholds):
     @once
     def total(self) -> Any:
         """The sum of the shares of a place: 1, but for the rounding of all its sums."""
-        total = self.places(1, *self.around(self.H, self.L))
+        total = self.place_sums(1, *self.around(self.H, self.L))
         return self.xp.where(total > 0, total, 1)
 
     def mixed(self, v: Any, sums: Any, apart: Any) -> Any:
@@ -268,7 +268,7 @@ class Order(Thresholds):
         inner = apart(v, xp.take(near, self.place))
         above = U + H * apart(over, near[..., 1:])
         below = V + L * apart(under, near[..., :-1])
-        return self.places(inner, above, below) / self.total
+        return self.place_sums(inner, above, below) / self.total
 
     def signed(self, one: Any, other: Any) -> Any:
         """The difference of scores in units of tau, within FAR."""

@@ -281,8 +281,8 @@ class Thresholds:
         n = x.shape[-1]
         self.alpha, self.beta = (1.0, 0.0) if curve is EXP else (0.5, 0.5)
         self.tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
-        self.order = xp.descending(x)
-        x = xp.take(x, self.order)
+        self.permutation = xp.descending(x)
+        x = xp.take(x, self.permutation)
         self.taken = taken = x > -math.inf
         # Whether all scores take part, if values may be read.
         self.full = xp.in_memory and bool(taken[..., -1].all())
@@ -349,11 +349,11 @@ class Thresholds:
         def one_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
             # The scores below have all of the budget that those above leave.
             _, below, D = self._gap(a)
-            left = self.only(valid, xp.astype(j - a, x.dtype), 1)
+            remaining = self.only(valid, xp.astype(j - a, x.dtype), 1)
             L = self.only(valid, xp.take(self.L, below), 1)
-            near = xp.minimum(xp.clip(xp.log(L / left), 0, None), D)
+            near = xp.minimum(xp.clip(xp.log(L / remaining), 0, None), D)
             at = self.only(valid, xp.take(x, below), -math.inf)
-            return self.only(valid, left / L), at, self.only(valid, near)
+            return self.only(valid, remaining / L), at, self.only(valid, near)
 
         def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
             above, below, D = self._gap(a)

@@ -55,7 +55,7 @@ class _Search(NamedTuple):
     counts: tuple[Any, Any]
     goal: Any
 
-    def hold(self, z: Any, k: Any, count: Any, heat: Any) -> tuple[Any, Any, Any]:
+    def at_budgets(self, z: Any, k: Any, count: Any, heat: Any) -> tuple[Any, Any, Any]:
         """Shares, thresholds and distances of rows at their budgets."""
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
@@ -64,9 +64,10 @@ class _Search(NamedTuple):
         p, a, t = special_rows.solved(self.curve, z, budget, tau, row)
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
-    def rows(self, beta: Any, heat: Any) -> _Thresholds:
+    def at_columns(self, beta: Any, heat: Any) -> _Thresholds:
+        """The thresholds with these of the columns, and the errors of the columns."""
         xp, z = namespace(beta), self.x - beta[..., None, :]
-        p, alpha, u = self.hold(z, self.k, self.counts[0], heat)
+        p, alpha, u = self.at_budgets(z, self.k, self.counts[0], heat)
         off = xp.sum(p, axis=-2) - self.c
         size = xp.sum(abs(off), axis=-1)
         size = xp.where(size == size, size, math.inf)
@@ -75,8 +76,8 @@ class _Search(NamedTuple):
     def alternate(self, alpha: Any, heat: Any) -> _Thresholds:
         """The thresholds after the columns, and then the rows, meet their budgets."""
         z = (self.x - alpha[..., None]).swapaxes(-1, -2)
-        _, beta, _ = self.hold(z, self.c, self.counts[1], heat)
-        return self.rows(beta, heat)
+        _, beta, _ = self.at_budgets(z, self.c, self.counts[1], heat)
+        return self.at_columns(beta, heat)
 
     def newton(self, start: _Thresholds, heat: Any, done: Any) -> _Thresholds:
         """The thresholds after Newton's step, at a length that reduces errors or dual.
@@ -90,7 +91,7 @@ class _Search(NamedTuple):
 
         def attempt(*given: Any) -> tuple[Any, ...]:
             at, length, low, high, tries, over = given
-            new = self.rows(start.beta + length[..., None] * step, heat)
+            new = self.at_columns(start.beta + length[..., None] * step, heat)
             good = new.size <= (1 - 0.2 * length) * start.size
             ahead = xp.sum(new.off * step, axis=-1) > 0
             at = at.or_(new, ~over & (good | ahead))
@@ -162,27 +163,27 @@ def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     xp = namespace(x)
     least = 8 * xp.finfo(x.dtype).eps * xp.sum(k, axis=-1)[..., None]
 
-    def left(x: Any) -> tuple[Any, Any]:
+    def remaining(x: Any) -> tuple[Any, Any]:
         """The rest of each budget, and the number of free entries minus that rest."""
         free, full = xp.isfinite(x), x == math.inf
-        held, spare = (
+        forced, spare = (
             [xp.astype(xp.sum(v, axis=axis), x.dtype) for axis in (-1, -2)]
             for v in (full, free)
         )
-        rests = k - held[0], c - held[1]
+        rests = k - forced[0], c - forced[1]
         return rests, (spare[0] - rests[0], spare[1] - rests[1])
 
     def step(x: Any, _: Any) -> tuple[Any, Any]:
         free = xp.isfinite(x)
         empty, full = (
             free & ((rows <= least)[..., None] | (columns <= least)[..., None, :])
-            for rows, columns in left(x)
+            for rows, columns in remaining(x)
         )
         x = xp.where(empty, -math.inf, xp.where(full, math.inf, x))
         return x, ~(empty | full).any()
 
     x, _ = loop(lambda x, done: ~done, step, (x, ~xp.isfinite(x).any()))
-    rests, spare = left(x)
+    rests, spare = remaining(x)
     fits = [(b >= -least).all(-1) for b in (*rests, *spare)]
     fits = ((fits[0] & fits[1]) & (fits[2] & fits[3]))[..., None]
     k, c = (xp.where(fits, xp.where(b > least, b, 0), math.nan) for b in rests)

@@ -15,9 +15,7 @@ import numpy as np
 
 from .._rows.numpy_rows import Array
 from .chunk_pass import Listed, Survey, places
-from .chunk_search import SPREAD
-
-NODES = len(SPREAD)
+from .chunk_search import NODES, SPREAD
 
 
 class Counted(NamedTuple):
@@ -82,7 +80,7 @@ class PlaceSearch:
 
     def __init__(self, given: Survey, K: Array) -> None:
         self.K, r = K, len(K)
-        self.left = np.arange(r)
+        self.active = np.arange(r)
         self.answer = np.zeros((3, r))
         self.sample = -np.sort(
             -np.where(np.isfinite(given.sample), given.sample, -np.inf)
@@ -93,7 +91,7 @@ class PlaceSearch:
             pivot = x[rows, K.astype(int) - 1]
             above = (x > pivot[:, None]).sum(axis=-1)
             self.answer[:] = pivot, above, (x == pivot[:, None]).sum(axis=-1)
-            self.left = self.left[:0]
+            self.active = self.active[:0]
             return
         self.share = s / n
         q = K / n
@@ -115,7 +113,7 @@ class PlaceSearch:
         edges = np.stack([y + c * deviation for c in -SPREAD], axis=-1)
         edges = np.clip(edges, 0, size[:, None])
         edges = np.concatenate([0 * y[:, None], edges, size[:, None]], axis=-1)
-        self.held = np.diff(edges, axis=-1)
+        self.expected = np.diff(edges, axis=-1)
 
     def most(self) -> int:
         """About so many scores of an interval are returned at most."""
@@ -123,13 +121,13 @@ class PlaceSearch:
 
     def every(self) -> Array:
         """The number m such that one in m scores of each interval is to be returned."""
-        share = self.share[self.left][:, None]
-        return np.maximum(1.0, self.held / share / self.most())
+        share = self.share[self.active][:, None]
+        return np.maximum(1.0, self.expected / share / self.most())
 
     def learn(self, got: Counted) -> None:
         """Take the rows whose score is known, and place the nodes of the others."""
-        left, rows = self.left, np.arange(len(self.left))
-        K = self.K[left][:, None]
+        active, rows = self.active, np.arange(len(self.active))
+        K = self.K[active][:, None]
         hit = (got.above < K) & (K <= got.least)
         place = hit.argmax(axis=-1)
         known = hit.any(axis=-1)
@@ -142,8 +140,10 @@ class PlaceSearch:
         times = got.times[rows, j]
         before = np.where(j > 0, got.least[rows, np.maximum(j - 1, 0)], 0)
         until = np.where(j < NODES, got.above[rows, np.minimum(j, NODES - 1)], np.inf)
-        order = np.argsort(-values, axis=-1, kind="stable")
-        values, times = (np.take_along_axis(v, order, axis=-1) for v in (values, times))
+        permutation = np.argsort(-values, axis=-1, kind="stable")
+        values, times = (
+            np.take_along_axis(v, permutation, axis=-1) for v in (values, times)
+        )
         rank = K[:, 0] - before
         total = np.cumsum(times, axis=-1)
         whole = ~known & (got.every[rows, j] == 1)
@@ -154,9 +154,9 @@ class PlaceSearch:
             tied = (times * (values == pivot)).sum(axis=-1)
             result = np.where(whole, np.stack([pivot[:, 0], higher, tied]), result)
         done = known | whole
-        self.answer[:, left[done]] = result[:, done]
+        self.answer[:, active[done]] = result[:, done]
         keep = ~done
-        self.left = left[keep]
+        self.active = active[keep]
         if not keep.any():
             return
         size = total[keep, -1]
@@ -164,7 +164,7 @@ class PlaceSearch:
             keep
         ]
         share = size / np.maximum(span, 1)
-        self.share[self.left] = share
+        self.share[self.active] = share
         y = rank[keep] * share
         x = np.where(times[keep] > 0, values[keep], -math.inf)
         self._spread(x, y, 0.5 * np.sqrt(size) + 1)
@@ -181,14 +181,14 @@ def above(x: Array, pivot: Array, seed: int) -> Array:
 
 
 def taken(
-    x: Array, pivot: Array, left: Array, seed: int
+    x: Array, pivot: Array, remaining: Array, seed: int
 ) -> tuple[int, list[tuple[Array, Array]]]:
     """The length of a chunk, and the scores above a number with their places.
 
     Of the scores that equal it, the first ones, up to a number of them.
     """
     found: list[Any] = []
-    for row, bound, more in zip(x, pivot, left, strict=True):
+    for row, bound, more in zip(x, pivot, remaining, strict=True):
         one, two = np.flatnonzero(row > bound), np.flatnonzero(row == bound)[:more]
         index = np.concatenate([one, two])
         found.append((row[index].astype(np.float64), index))

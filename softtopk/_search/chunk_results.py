@@ -35,7 +35,7 @@ def shares(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
         if len(some) == 1:
             v, own, at, by = v[0], some[0], at[0], by[0]
         v = scheme.prepare(numpy_distances(own, column(at, v), tau, v))
-        scheme.select(v, scheme.place(by))
+        scheme.write_shares(v, scheme.place(by))
         if x.dtype != dtype:
             part[...] = v
         if some.min() == -math.inf:

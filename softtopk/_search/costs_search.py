@@ -56,7 +56,7 @@ class Row(NamedTuple):
     part: Any
     tau: Any
 
-    def priced(self, t: Any) -> Any:
+    def entry_offsets(self, t: Any) -> Any:
         """s t, with one t for each row."""
         return t[..., None] if self.halves is None else t[..., None] * self.c
 
@@ -76,18 +76,18 @@ class Row(NamedTuple):
 
     def at(self, a: Any, t: Any) -> Any:
         """u = (x - lambda s) / tau at lambda = a + tau t."""
-        return self.distances(a) - self.priced(t)
+        return self.distances(a) - self.entry_offsets(t)
 
-    def left(self, taken: Any) -> Any:
+    def remaining(self, taken: Any) -> Any:
         """The budget minus the costs of the entries where `taken` is true."""
         xp = namespace(taken)
-        spent = [xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts]
-        return left(self.whole, self.part, spent)
+        costs = [xp.sum(xp.where(taken, v, 0), axis=-1) for v in self.parts]
+        return remaining_budget(self.whole, self.part, costs)
 
 
-def left(whole: Any, part: Any, spent: Any) -> Any:
+def remaining_budget(whole: Any, part: Any, costs: Any) -> Any:
     """The budget whole + part minus the costs, which are given as three sums."""
-    return exact_sums.exact_total([whole, -spent[0], part, -spent[1], -spent[2]])
+    return exact_sums.exact_total([whole, -costs[0], part, -costs[1], -costs[2]])
 
 
 def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
@@ -144,7 +144,7 @@ def advance_costs(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> 
     P = xp.sum(xp.where(high, 0, row.c * p), axis=-1)
     C = xp.sum(xp.where(high, row.c * q, 0), axis=-1)
     W = xp.sum(w * row.c if row.halves else w, axis=-1)
-    excess = (P - C) - row.left(high)
+    excess = (P - C) - row.remaining(high)
     excess = xp.where(abs(excess) <= 2 * eps * (P + C), 0, excess)
     step = excess / W
     if not row.halves:  # the sums are those of c_i equal entries, as the step assumes
@@ -189,7 +189,7 @@ def middle_price(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
     up, down, above = interval(curve, row, a, t)
     up = xp.min(xp.where(above & (row.c > 0), up, math.inf), axis=-1)
     down = xp.max(xp.where(~above & (row.c > 0), down, -math.inf), axis=-1)
-    flat = (row.left(above) == 0) & (up >= down)
+    flat = (row.remaining(above) == 0) & (up >= down)
     middle, rest = rebase(a, 0.5 * up + 0.5 * down, row.tau)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 
@@ -197,7 +197,7 @@ def middle_price(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
 def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
     """The offsets at which each entry's share reaches 1 and 0, and which are above."""
     xp, d, (least, most) = namespace(row.x), row.distances(a), curve.support
-    above = d - row.priced(t) > curve.centre
+    above = d - row.entry_offsets(t) > curve.centre
     s = xp.where(row.c > 0, row.c, 1) if row.halves else 1
     return (d - most) / s, (d - least) / s, above
 
@@ -219,11 +219,11 @@ def fits_budget(
     a budget that exceeds the exact sum by no more than rounding is in range.
     """
     tiny = float(xp.finfo(c.dtype).tiny)
-    priced = (c >= tiny) & (c <= 1 / tiny)
-    fits = xp.all(priced | ~on, axis=-1)
+    ordinary = (c >= tiny) & (c <= 1 / tiny)
+    fits = xp.all(ordinary | ~on, axis=-1)
     c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
     parts = [xp.sum(v, axis=-1) for v in exact_sums.summable(c)]
-    rest = left(whole, part, parts)
+    rest = remaining_budget(whole, part, parts)
     most = c.shape[-1] * xp.finfo(c.dtype).eps * parts[0]
     fits = fits & (whole >= 0) & (rest <= most) & (parts[0] < math.inf)
     return fits, c, rest

@@ -112,8 +112,8 @@ def _forced(given: Problem) -> Problem:
         if lacking > least or (empty & full).any():
             raise ValueError(_UNFIT + "some entries would have to be both 0 and 1")
         if not (full.any() or empty.any()):
-            left = [np.where(side > least, side, 0) for side in (k, c)]
-            return Problem(np.where(free, x, -np.inf), known, *left)
+            remaining = [np.where(side > least, side, 0) for side in (k, c)]
+            return Problem(np.where(free, x, -np.inf), known, *remaining)
         free = free & ~(empty | full)
         k, c, known = k - full.sum(axis=1), c - full.sum(axis=0), known + full
 
@@ -126,10 +126,10 @@ def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
     minimum and the thresholds diverge.  Sorted by their thresholds, the first rows then
     form a set whose budgets exceed the sum of these bounds.
     """
-    order = np.argsort(alpha, kind="stable")
-    count = np.cumsum(np.isfinite(problem.x[order]), axis=0)
+    permutation = np.argsort(alpha, kind="stable")
+    count = np.cumsum(np.isfinite(problem.x[permutation]), axis=0)
     most = np.minimum(problem.c, count).sum(axis=1)
-    need = np.cumsum(problem.k[order])
+    need = np.cumsum(problem.k[permutation])
     i = int((need - most).argmax())
     if need[i] - most[i] > _SHARE * need[-1]:
         side = {"k": "rows", "columns": "columns"}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, numpy_distances, of_part, over_entries, row_dot
+from .._rows.numpy_rows import Array, as_column, numpy_distances, of_part, row_dot
 
 _EPS = 2.0**-52
 _HUGE = 1e300  # finite, so that it gives 0 at the distance 0, and at least 1 elsewhere
@@ -157,13 +157,13 @@ def _entmax_short(x: Array, b: float, tau: float | Array) -> tuple[Array, Array]
     over the row removes it.
     """
     z = x.astype(np.float64)
-    numpy_distances(z, z.max(axis=-1, keepdims=True), over_entries(tau), z)
+    numpy_distances(z, z.max(axis=-1, keepdims=True), as_column(tau), z)
     if b != 1:
         z *= b
     np.maximum(z, -1, out=z)
-    order = np.sort(z, axis=-1)[:, ::-1]
+    falling = np.sort(z, axis=-1)[:, ::-1]
     j = np.arange(1, z.shape[1] + 1)
-    mean = np.add.accumulate(order, axis=-1)
+    mean = np.add.accumulate(falling, axis=-1)
     if b == 1:
         mean -= 1
         mean /= j
@@ -173,10 +173,10 @@ def _entmax_short(x: Array, b: float, tau: float | Array) -> tuple[Array, Array]
         t += (base.sum(axis=-1, keepdims=True) - 1) / count
     else:
         mean /= j
-        root = (1 - np.add.accumulate(order * order, axis=-1)) / j + mean * mean
+        root = (1 - np.add.accumulate(falling * falling, axis=-1)) / j + mean * mean
         np.sqrt(np.maximum(root, 0, out=root), out=root)
         np.subtract(mean, root, out=root)
-        last = (root <= order).sum(axis=-1) - 1
+        last = (root <= falling).sum(axis=-1) - 1
         t = root[np.arange(len(x)), last][:, None]
         base = np.maximum(z - t, 0)
         t += (row_dot(base, base)[:, None] - 1) / (2 * base.sum(axis=-1, keepdims=True))
@@ -400,7 +400,7 @@ class _Near:
 def below_top(x: Array, tau: float | Array) -> Array:
     """(x - max) / tau."""
     top = np.maximum.reduce(x, axis=-1, keepdims=True)
-    return numpy_distances(x, top, over_entries(tau))
+    return numpy_distances(x, top, as_column(tau))
 
 
 def softmax_shares(x: Array, tau: float | Array, weight: Array | None = None) -> Array:

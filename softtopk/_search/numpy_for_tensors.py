@@ -19,7 +19,7 @@ from .balance_search import BalanceCall
 from .numpy_balance import on_matrix
 from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
-from .numpy_subset import all_or_none, blocks
+from .numpy_subset import all_or_none, law_blocks
 
 _SHORT, _FEW = 512, 1 << 13
 """Rows of entmax up to the first length go to the search of selections if all rows have
@@ -73,7 +73,7 @@ def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
 def marginals_by_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The fields of `subset_law.Found`, and the blocks that `pull_on_numpy` needs.
+    """The fields of `subset_law.Found`, and the blocks for `pull_subset_on_numpy`.
 
     All rows have one temperature.  The result is None if a row is out of range.
     """
@@ -87,7 +87,7 @@ def marginals_by_numpy(
         return None
     rows = NumPyRows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
     p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)
-    parts = list(blocks(rows, float(tau)))
+    parts = list(law_blocks(rows, float(tau)))
     for at, block in parts:
         p[at], a[at], t[at] = block.marginals.T, block.anchor, block.shift
         chance[at] = np.log(block.chance)

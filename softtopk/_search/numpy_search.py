@@ -27,11 +27,11 @@ from .._rows.numpy_rows import (
     WHOLE,
     Array,
     NumPyRows,
+    as_column,
     divide,
     numpy_distances,
     of_part,
     order_pair,
-    over_entries,
     row_dot,
     row_sum,
 )
@@ -165,7 +165,7 @@ class _Block:
 
     def _distances(self) -> Array:
         """(x - anchor) / tau, written to p."""
-        anchor, tau = column(self.anchor, self.x), over_entries(self.tau)
+        anchor, tau = column(self.anchor, self.x), as_column(self.tau)
         return numpy_distances(self.x, anchor, tau, self.p)
 
     def _anchored(self) -> Any:
@@ -176,7 +176,7 @@ class _Block:
         if not self.single or not settled:
             few = self._narrow(sums) if self.single and self.n > _ALONE else sums
             t = _offsets(few, t, self._bracket, settled)
-        sums.select(t)
+        sums.write_shares(t)
         return t
 
     def _start(self, d: Array) -> tuple[Any, Any]:
@@ -276,7 +276,7 @@ class _Block:
         inner = np.abs(sample - offset - scheme.curve.centre) < 0.49 * width
         if width < math.inf and np.count_nonzero(inner) == 0:
             return None
-        sums.select(t)
+        sums.write_shares(t)
         return t
 
 
@@ -346,10 +346,10 @@ class _Sums:
         m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*moments, strict=True))
         return m, P, C, W
 
-    def select(self, t: Any) -> None:
+    def write_shares(self, t: Any) -> None:
         """Write the shares over v."""
         for part in self.parts:
-            self.scheme.select(part, t)
+            self.scheme.write_shares(part, t)
 
     def last(self, t: Any, step: Any, moments: ShareSums) -> Any:
         """Whether a step is the last: it is small, or exact and leaves m unchanged.

@@ -421,7 +421,9 @@ def _degree(total: float, edge: float, eps: float) -> int:
     return 64
 
 
-def blocks(rows: NumPyRows, temperature: float | Array) -> Iterator[tuple[Any, Block]]:
+def law_blocks(
+    rows: NumPyRows, temperature: float | Array
+) -> Iterator[tuple[Any, Block]]:
     """The rows whose marginals are not all 0 or 1, block by block."""
     which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
@@ -447,7 +449,7 @@ def numpy_partition(rows: NumPyRows, temperature: float | Array) -> tuple[Array,
     """tau log Z_k(x/tau) and the marginals of every row."""
     p = all_or_none(rows)
     out = np.where(p > 0, rows.x, 0).sum(-1, dtype=np.float64)
-    for part, block in blocks(rows, temperature):
+    for part, block in law_blocks(rows, temperature):
         p[part] = block.marginals.T
         top = block.skew >= 0
         chosen = np.where(top, rows.x[part].T, 0).sum(0, dtype=np.float64)

@@ -116,7 +116,7 @@ class Scheme:
         excess = P - C - (k - m)
         return excess, t + self.curve.step(excess, P, C, W, P)
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         """Put p = f(d - offset(t)) in the place of v = prepare(d)."""
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ class _ExpSums(Scheme):
         m, S, _, _ = moments
         return m - k + S * np.exp(-t), np.log(S / (k - m))
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         v *= column(np.exp(-t), v)
         v.clip(0, 1, out=v)
 
@@ -196,7 +196,7 @@ class _LaplaceSums(Scheme):
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (v >= column(np.exp(t), v),)
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         half = column(0.5 * np.exp(-t), v)
         upper = np.divide(column(0.5 * np.exp(t), v), v, out=self.room(v)[0])
         np.subtract(1, upper, out=upper)
@@ -227,7 +227,7 @@ class _SigmoidSums(Scheme):
         P = row_dot(q, side)
         return m, P, C, P + C - row_dot(q, q, WHOLE)
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         # Shares must be in the order of the scores.  1 / (1 + s / v) keeps it, since
         # each of its roundings is monotone; v / (v + s) need not.
         np.divide(column(np.exp(t), v), v, out=v)
@@ -271,7 +271,7 @@ class _ClipSums(Scheme):
         excess = P - (k - ones)
         return excess, t + excess / W
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         v -= column(t, v)
         v.clip(0, 1, out=v)
 
@@ -302,7 +302,7 @@ class _TriangularSums(Scheme):
         still = abs(excess) <= noise
         return choose(still, 0 * excess, excess), choose(still, t, step)
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         v -= column(t, v)
         upper = 1 - 0.5 * np.square(np.clip(2 - v, 0, 1))
         np.minimum(0.5 * np.square(np.maximum(v, 0)), upper, out=v)
@@ -335,7 +335,7 @@ class _EntmaxSums(Scheme):
         # count differs as well, and the search only makes one more pass.
         return (v > column(t + 1 / self.b, v),)
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         base = self._base(v, t, v)
         v[...] = _power(base.clip(0, 1, out=base), 1 / self.b)
 
@@ -386,7 +386,7 @@ class _FlatEntmaxSums(_EntmaxSums):
         excess, step = super().advance(0.0, k, moments)
         return excess, t - np.log1p(-self.b * step) / self.b
 
-    def select(self, v: Array, t: Any) -> None:
+    def write_shares(self, v: Array, t: Any) -> None:
         p = self._logarithm(self._ratio(v, t, v), t)
         np.exp(p.clip(-np.inf, 0, out=p), out=v)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from .._rows.budget import Budget
 from .._rows.namespace import after, choose, loop, namespace, tally
-from .._rows.numpy_rows import over_entries
+from .._rows.numpy_rows import as_column
 from ..curves import Curve
 from .curve_sums import fused_sums, in_turn, total
 from .start import Moments, Search, State, begin, follow, rebase
@@ -70,8 +70,8 @@ def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
     their rounding error and lie just beyond the two points.
     """
     _, low, high, *_ = search
-    left = choose(excess > 0, high - proposal, proposal - low)
-    return left <= 8 * namespace(left).finfo(left.dtype).eps * (high - low)
+    gap = choose(excess > 0, high - proposal, proposal - low)
+    return gap <= 8 * namespace(gap).finfo(gap.dtype).eps * (high - low)
 
 
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -101,7 +101,7 @@ def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def distances(x: Any, tau: Any, a: Any, t: Any) -> Any:
     """(x - lambda) / tau of every entry; tau is a number, or has one for each row."""
-    return (x - a[..., None]) / over_entries(tau) - t[..., None]
+    return (x - a[..., None]) / as_column(tau) - t[..., None]
 
 
 def advance(
@@ -196,7 +196,7 @@ def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
     `end` is 0, or has a number for each row.
     """
     xp = namespace(x)
-    end = over_entries(end)
+    end = as_column(end)
     m = tally(u > end, x)
     u = after(u, m)
     least = xp.min(xp.where(u > end, x, math.inf), axis=-1)

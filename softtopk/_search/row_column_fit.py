@@ -54,8 +54,8 @@ class Additive:
         a, b = 0, 0
         for _ in range(2):
             mean = (g.sum(-1) - rows) / self.rows
-            left = g - self.W * mean[..., None]
-            more = self.reduced(left.sum(-2) - columns)
+            residual = g - self.W * mean[..., None]
+            more = self.reduced(residual.sum(-2) - columns)
             mean = mean - (self.W @ more[..., None])[..., 0] / self.rows
             g = g - self.W * (mean[..., None] + more[..., None, :])
             a, b = a + mean, b + more

@@ -230,11 +230,11 @@ def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, 
     """
     K, J = np.ceil(k), np.floor(k) + 1
     tiny = np.finfo(np.float64).tiny
-    left = curve.inverse(k / J)
-    right = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
+    for_low = curve.inverse(k / J)
+    for_high = curve.inverse(np.maximum((k - K + 1) / (n - K + 1), tiny))
     eps = 2.0**-20
     one, other = eps * (1 + np.abs(above)), eps * (1 + np.abs(below))
-    low = below - left - (other + eps * np.abs(left))
-    high = above - right + (one + eps * np.abs(right))
+    low = below - for_low - (other + eps * np.abs(for_low))
+    high = above - for_high + (one + eps * np.abs(for_high))
     low = np.maximum(low, above - curve.support[1] - one)
     return low, np.minimum(high, below - curve.support[0] + other)

@@ -14,7 +14,7 @@ from test_contract import CALLS, PARTS
 import softtopk as stk
 from softtopk._adapters.base_adapter import Base
 from softtopk._rows import namespace
-from softtopk._rules.sorting_rule import Order
+from softtopk._rules.sorting_rule import SortedRows
 from softtopk._search import balance_search, costs_search, special_rows
 
 X = np.random.default_rng(0).standard_normal((4, 6))
@@ -152,7 +152,7 @@ class Strict(Base):
 
     @staticmethod
     def arrange(what, curve, x, tau, check):
-        return getattr(Order(Strict, curve, x, tau), what)()
+        return getattr(SortedRows(Strict, curve, x, tau), what)()
 
     @staticmethod
     def spend(call, x, whole, part, c, tau):

@@ -141,22 +141,48 @@ ALIKE = {
     "linearize": "the public function on NumPy, and that on Dask",
     "Entmax": "the curve, and the module of `softtopk.torch`, named as its others",
     "spoil": "one member of an adapter, as PyTorch and as JAX have it",
+    "hold": "one member of an adapter, as PyTorch and as JAX have it",
+    "ADAPTER": "that of each library",
+    "LIMIT": "how many rounds a search may take, which a kernel cannot import",
+    "PATIENCE": "after how many of them it halves, which a kernel cannot import",
+    "Value": "a type variable",
+    "Axis": "a type: what `axis` may be on each library",
+    "Numbers": "a type: what a number for each row may be on PyTorch and on JAX",
 }
 
 
 def homonyms(texts):
-    """The classes and functions outside of others that several files have."""
-    found = {}
+    """The names outside of functions and classes that several files give.
+
+    A number with an underscore is a word of its file alone, which says beside it what
+    the number is; unless a function or a class has the name elsewhere.
+    """
+    found, numbers = {}, {}
     for file, text in texts.items():
         for node in ast.parse(text).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 found.setdefault(node.name, set()).add(file)
+            for target in targets(node):
+                if isinstance(target, ast.Name) and target.id != "__all__":
+                    numbers.setdefault(target.id, set()).add(file)
+    for name, files in numbers.items():
+        if name in found or not name.startswith("_"):
+            found[name] = found.get(name, set()) | files
     return {name: files for name, files in found.items() if len(files) > 1}
 
 
+def targets(node):
+    """What an assignment names."""
+    if isinstance(node, ast.Assign):
+        return [one for target in node.targets for one in ast.walk(target)]
+    return [node.target] if isinstance(node, ast.AnnAssign) else []
+
+
+TEXTS = {file: path.read_text(encoding="utf8") for file, path in FILES.items()}
+
+
 def test_one_name_is_one_thing():
-    texts = {file: path.read_text(encoding="utf8") for file, path in FILES.items()}
-    found = homonyms(texts)
+    found = homonyms(TEXTS)
     for name in OPERATORS & {*found}:
         found[name] = {
             file
@@ -172,3 +198,68 @@ def test_a_homonym_is_found():
     texts["c.py"] = "def f():\n    def g(): ..."
     texts["d.py"] = "class g:\n    def Rows(): ..."
     assert homonyms(texts) == {"Rows": {"a.py", "b.py"}, "f": {"a.py", "c.py"}}
+
+
+def test_a_homonym_of_an_assignment_is_found():
+    texts = {"a.py": "f = jit(g)\nN, _M = 5, 6", "b.py": "def f(): ...\nN: int = 5"}
+    texts["c.py"] = "_M = 7\ndef h():\n    N = 8"
+    assert homonyms(texts) == {"f": {"a.py", "b.py"}, "N": {"a.py", "b.py"}}
+
+
+def methods(text):
+    """The classes of a file, what they derive from, and their methods."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base) for base in node.bases]
+            names = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+            yield node.name, bases, names
+
+
+CONTRACT = "_contract.py"
+ADAPTERS = {"Adapter", "Base", "NumPy", "Call", "Arrays", "Torch", "_Jax"}
+OF_ROWS = {"spoil"}
+"""What a member of the adapter and a method of rows, which calls it, do alike."""
+
+
+def mistaken(texts, members):
+    """Methods of classes that are no adapter with the name of an adapter's member."""
+    return {
+        (name, method)
+        for text in texts.values()
+        for name, _, names in methods(text)
+        if name not in ADAPTERS
+        for method in names & members
+    }
+
+
+def test_a_member_of_an_adapter_is_one_thing():
+    found = {name: (bases, names) for name, bases, names in methods(TEXTS[CONTRACT])}
+    members = found["Adapter"][1]
+    assert {method for _, method in mistaken(TEXTS, members)} == OF_ROWS
+
+
+def test_a_mistaken_member_is_found():
+    texts = {"a.py": "class Row:\n    def hold(self): ...\n    def f(self): ..."}
+    texts["b.py"] = "class Base:\n    def hold(self): ..."
+    assert mistaken(texts, {"hold"}) == {("Row", "hold")}
+
+
+def private(texts):
+    """The names with an underscore that a file imports from another one."""
+    return {
+        (file, alias.name)
+        for file, text in texts.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and node.level and node.module
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+
+
+def test_a_private_name_stays_in_its_file():
+    assert private(TEXTS) == {("_search/chunk_pass.py", "_FlatEntmaxSums")}
+
+
+def test_an_import_of_a_private_name_is_found():
+    texts = {"a.py": "from . import _torch\nfrom .b import _f, g"}
+    assert private(texts) == {("a.py", "_f")}

@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 from softtopk import linearize, soft_permutation, soft_rank, soft_sort
 from softtopk._adapters.numpy_functions import NumPy
 from softtopk._operators import sorting_body as shared
-from softtopk._rules.sorting_rule import Order
+from softtopk._rules.sorting_rule import SortedRows
 from softtopk._search.all_thresholds import is_exponential
 from softtopk.curves import NAMED, resolve
 
@@ -62,7 +62,7 @@ def orders(x, name, tau):
     """The order of a row, in double and in extended precision."""
     with np.errstate(all="ignore"):
         for adapter, dtype in ((NumPy, np.float64), (Extended, np.longdouble)):
-            yield Order(adapter, resolve(name), x[None].astype(dtype), dtype(tau))
+            yield SortedRows(adapter, resolve(name), x[None].astype(dtype), dtype(tau))
 
 
 def test_these_are_the_curves_with_exponential_tails():

@@ -90,7 +90,7 @@ def test_every_operator_with_a_temperature_is_here():
         and "temperature" in inspect.signature(f).parameters
         and f in (getattr(m, f.__name__, 0) for m in (stk, losses, simplex, subset))
     }
-    inner = {"temperatures_of", "blocks", "numpy_partition"}
+    inner = {"temperatures_of", "law_blocks", "numpy_partition"}
     tested = {operator.__name__ for operator, _ in CASES.values()}
     assert names - inner == tested | {"perturb_max"}
 
