@@ -269,9 +269,6 @@ class Adapter(Protocol):
         cut also if it is short enough to be `whole`.
         """
 
-    def accumulate(self, x: Any) -> Any:
-        """The cumulative sums of rows of floats."""
-
     def loop(
         self, going: Callable[..., Any], step: Callable[..., Any], state: Any
     ) -> Any:

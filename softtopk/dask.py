@@ -64,10 +64,11 @@ from ._rows.numpy_rows import (
     check_unmasked,
     check_whole,
     check_width,
+    common_batch,
     is_large,
     is_number,
+    positive_numbers,
     quiet,
-    real_number,
     real_numbers,
 )
 from ._search import chunk_order, chunk_pass, chunk_results, chunk_search, root
@@ -536,9 +537,7 @@ def _by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
 
 def _of_order(alpha: Any) -> Curve:
     """The curve of entmax, an error if there is none."""
-    given = real_numbers(alpha, "alpha")
-    for bad in given[~((given > 0) & (given < np.inf))]:
-        real_number(bad, "alpha", above=0)
+    given = positive_numbers(alpha, "alpha")
     if given.ndim or not 1 <= given <= 2:
         raise NotImplementedError(
             f"alpha must be one number from 1 to 2 on Dask arrays, got {alpha!r}"
@@ -640,13 +639,7 @@ class _DaskRows:
         """The budgets, one for each row; the rows are repeated where that needs it."""
         k = self.asked.k
         given = real_numbers(np.asarray(k) if hasattr(k, "dask") else k, "k")
-        try:
-            wide = np.broadcast_shapes(self.batch, given.shape)
-        except ValueError:
-            raise ValueError(
-                f"k must broadcast against x without its axis, shape {self.batch}, "
-                f"got shape {given.shape}"
-            ) from None
+        wide = common_batch(self.batch, given.shape, "k", "x")
         if self.axes:
             check_kept(given.shape, self.given, self.axes, wide, "k", "x")
         if wide != self.batch:
@@ -835,13 +828,16 @@ def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
             none.astype(int), none, none, none, none[:, None], 1.0, 0
         )
     survey: chunk_pass.Survey = _merged(found)
-    wrong = np.flatnonzero(survey.bad != 0)
-    if wrong.size:
-        raise ValueError(
-            "x must be finite or -inf wherever it takes part, "
-            f"got {float(survey.bad[wrong[0]])}"
-        )
+    _check_scores(survey.bad)
     return survey
+
+
+def _check_scores(bad: Array) -> None:
+    """An error if a row has a score that is none; the others have 0 here."""
+    for score in bad[bad != 0]:
+        raise ValueError(
+            f"x must be finite or -inf wherever it takes part, got {float(score)}"
+        )
 
 
 def _allowed(rows: _DaskRows, k: Array, n: Array) -> Array:
@@ -1061,12 +1057,7 @@ def _weighed(asked: Asked) -> _Weighed:
     if not parts:
         return _Weighed(rows, np.empty(0), np.empty(0))
     found = _merged([(own, chunk_results.weighed(some, tau)) for own, some in parts])
-    wrong = np.flatnonzero(found.bad != 0)
-    if wrong.size:
-        raise ValueError(
-            "x must be finite or -inf wherever it takes part, "
-            f"got {float(found.bad[wrong[0]])}"
-        )
+    _check_scores(found.bad)
     if asked.empty == "raise":
         check_finite(found.top > -math.inf, "x")
     return _Weighed(rows, found.top, found.rest)

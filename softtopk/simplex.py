@@ -37,8 +37,7 @@ from ._rows.numpy_rows import (
     as_column,
     divide,
     finite_numpy_rows,
-    real_number,
-    real_numbers,
+    positive_numbers,
     row_dot,
     temperatures_of,
     truncated_numpy_rows,
@@ -498,9 +497,7 @@ def _entmax_rows(
     x: ArrayLike, alpha: ArrayLike, axis: Axis, where: ArrayLike | None, empty: str
 ) -> tuple[NumPyRows, float | Array]:
     """Rows and alpha - 1: a number, or one for each row if alpha is an array."""
-    values = real_numbers(alpha, "alpha")
-    for bad in values[~((values > 0) & (values < np.inf))]:
-        real_number(bad, "alpha", above=0)
+    values = positive_numbers(alpha, "alpha")
     rows = finite_numpy_rows(x, axis, where, empty=empty)
     if values.ndim == 0:
         return rows, float(values) - 1

@@ -122,6 +122,16 @@ class Base:
         return x
 
 
+def unseen(check: bool | None) -> bool:
+    """False, or an error if values that are traced are to be checked."""
+    if check:
+        raise ValueError(
+            "check must be None or False where values are traced or compiled: "
+            "they cannot be looked at, got True"
+        )
+    return False
+
+
 def _at_all_nodes(term: Callable[..., Any], entries: Any, numbers: Any) -> Any:
     """The terms ``(..., M, n)``."""
     entries = [v[..., None, :] for v in entries]

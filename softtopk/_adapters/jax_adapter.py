@@ -23,7 +23,7 @@ from .._search import (
     subset_law,
 )
 from . import jax_bad_rows
-from .base_adapter import Base
+from .base_adapter import Base, unseen
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
@@ -314,10 +314,6 @@ class _Jax(Base):
         return jax.lax.cummax(x, x.ndim - 1)
 
     @staticmethod
-    def accumulate(x: Any) -> Any:
-        return jnp.cumsum(x, axis=-1)
-
-    @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
         if check is False:
             return False
@@ -326,12 +322,7 @@ class _Jax(Base):
         if isinstance(x, jax.core.Tracer) or isinstance(
             jnp.add(np.int32(0), 0), jax.core.Tracer
         ):
-            if check:
-                raise ValueError(
-                    "check must be None or False where values are traced or compiled: "
-                    "they cannot be looked at, got True"
-                )
-            return False
+            return unseen(check)
         if check is None:
             return all(device.platform == "cpu" for device in x.devices())
         return check

@@ -94,21 +94,11 @@ class NumPy(Base):
 
     @staticmethod
     def put(x: Any, index: Any, values: Any) -> Any:
-        out = x.copy()
-        if x.ndim == 2:  # in half of put_along_axis's time
-            out.reshape(-1)[_of_rows(index, x.shape[1])] = values
-        else:
-            np.put_along_axis(out, index, values, axis=-1)
-        return out
+        return _put(x.copy(), index, values)
 
     @staticmethod
     def restore(values: Any, permutation: Any) -> Any:
-        out = np.empty_like(values)
-        if out.ndim == 2:
-            out.reshape(-1)[_of_rows(permutation, out.shape[1])] = values
-        else:
-            np.put_along_axis(out, permutation, values, axis=-1)
-        return out
+        return _put(np.empty_like(values), permutation, values)
 
     weights, horner = staticmethod(numpy_weights), staticmethod(numpy_horner)
 
@@ -164,10 +154,6 @@ class NumPy(Base):
         return out
 
     blocks = staticmethod(numpy_blocks)
-
-    @staticmethod
-    def accumulate(x: Any) -> Any:
-        return np.cumsum(x, axis=-1)
 
     @staticmethod
     def leading(x: Any, k: int) -> Any:
@@ -235,6 +221,14 @@ ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
 
 _PART = 1 << 13
 """The entries of a part of an array that stays in the cache."""
+
+
+def _put(out: Any, index: Any, values: Any) -> Any:
+    if out.ndim == 2:  # in half of put_along_axis's time
+        out.reshape(-1)[_of_rows(index, out.shape[1])] = values
+    else:
+        np.put_along_axis(out, index, values, axis=-1)
+    return out
 
 
 def _of_rows(index: Any, n: int) -> Any:

@@ -168,6 +168,12 @@ def spoil(x: Any, fits: Any, value: bool = False) -> Any:
     return Spoil.forward(x, fits, value)
 
 
+def tangents_of(values: Any, tangents: Any) -> list[Any]:
+    """The tangents of values, zeros where there is None."""
+    pairs = zip(values, tangents, strict=True)
+    return [torch.zeros_like(v) if move is None else move for v, move in pairs]
+
+
 class Attach(Function):
     """A number for each row, with given derivatives by x, k and tau.
 

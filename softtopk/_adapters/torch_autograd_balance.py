@@ -9,7 +9,7 @@ from torch.autograd import Function
 
 from .._rules import balance_rule
 from .._search import balance_search, numpy_for_tensors
-from .torch_autograd import as_rows_of, batched
+from .torch_autograd import as_rows_of, batched, tangents_of
 from .torch_functions import Arrays
 
 
@@ -62,8 +62,5 @@ class EagerBalance(Balance):
     def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, Any]:
         u, tau = ctx.saved_tensors
         likes = (u, u[..., 0], u[..., 0, :], tau)
-        moves = [
-            torch.zeros_like(v) if dv is None else dv
-            for v, dv in zip(likes, tangents, strict=True)
-        ]
+        moves = tangents_of(likes, tangents)
         return _exact(balance_rule.push_balance, ctx.curve, *moves, u, tau)

@@ -9,7 +9,7 @@ from torch.autograd import Function
 
 from .._rules import costs_rule
 from .._search import costs_search
-from .torch_autograd import as_rows_of, batched, followed
+from .torch_autograd import as_rows_of, batched, followed, tangents_of
 
 
 class Spend(Function):
@@ -58,9 +58,7 @@ class EagerSpend(Spend):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
         at = ctx.saved_tensors
-        moves = zip(
-            (at[0], at[3], at[1], at[4]), (tangents[1], *tangents[3:]), strict=True
-        )
-        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        values = at[0], at[3], at[1], at[4]
+        given = tangents_of(values, (tangents[1], *tangents[3:]))
         dp, dt = costs_rule.push_costs(ctx.call, at, *given)
         return dp, None, dt

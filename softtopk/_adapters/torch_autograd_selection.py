@@ -15,7 +15,7 @@ from .._rows.namespace import namespace
 from .._rules import selection_rule
 from .._search import numpy_for_tensors, special_rows
 from . import torch_internals as internals
-from .torch_autograd import as_rows_of, batched, followed, is_last
+from .torch_autograd import as_rows_of, batched, followed, is_last, tangents_of
 from .torch_functions import PLAIN, Arrays
 
 
@@ -170,8 +170,7 @@ class EagerSelect(Select):
         x, a, t, tau = _saved(ctx)
         dtype, x = x.dtype, x.to(a.dtype)
         at = x, a, t, _as_tensor(tau, a)
-        moves = zip((x, t, at[3]), (tangents[1], *tangents[3:5]), strict=True)
-        given = (torch.zeros_like(v) if dv is None else dv for v, dv in moves)
+        given = tangents_of((x, t, at[3]), (tangents[1], *tangents[3:5]))
         dp, dt = selection_rule.push_selection(ctx.curve, at, ctx.plain, *given)
         return dp.to(dtype), None, dt
 

@@ -13,7 +13,7 @@ from .._rules import subset_rule
 from .._search import numpy_for_tensors, polynomials, subset_law
 from . import numpy_functions
 from . import torch_internals as internals
-from .torch_autograd import as_rows_of, batched, is_last
+from .torch_autograd import as_rows_of, batched, is_last, tangents_of
 
 
 class Subset(Function):
@@ -61,10 +61,7 @@ class EagerSubset(Subset):
     def jvp(ctx: Any, *moves: Any) -> Any:
         x, whole, part, tau, *shift = ctx.saved_tensors
         tilt = subset_law.tilted(namespace(x), x, whole, part, tau, shift)
-        dx, dtau = (
-            torch.zeros_like(v) if move is None else move
-            for v, move in ((x, moves[0]), (tau, moves[3]))
-        )
+        dx, dtau = tangents_of((x, tau), moves[::3])
         change = subset_rule.scaled(namespace(x), tilt, dx, dtau)
         circle = subset_law.circled(namespace(x), tilt)
         return subset_rule.product(namespace(x), tilt, circle, change), None, None, None

@@ -9,7 +9,7 @@ import torch
 
 from .._rows.namespace import hypot, leaf
 from . import torch_internals as internals
-from .base_adapter import Base
+from .base_adapter import Base, unseen
 
 _PASSES = 4
 """Passes between two tests for the end; on an accelerator each test synchronises."""
@@ -385,20 +385,11 @@ class Arrays(Base):
         return torch.cummax(x.detach(), dim=-1).values
 
     @staticmethod
-    def accumulate(x: Any) -> Any:
-        return torch.cumsum(x, dim=-1)
-
-    @staticmethod
     def looks(x: Any, check: bool | None) -> Any:
         if check is False:
             return False
         if torch.compiler.is_compiling() or internals.transformed():
-            if check:
-                raise ValueError(
-                    "check must be None or False where values are traced or compiled: "
-                    "they cannot be looked at, got True"
-                )
-            return False
+            return unseen(check)
         if internals.is_fake(x) or internals.recorded():
             if check:
                 raise ValueError(

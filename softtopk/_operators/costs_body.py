@@ -126,7 +126,7 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
     parts = exact_sums.summable(c)
 
     permutation = xp.leading(density, n)
-    sums = [xp.accumulate(xp.take(v, permutation)) for v in parts]
+    sums = [xp.cumsum(xp.take(v, permutation)) for v in parts]
     rest = remaining_budget(whole[..., None], part[..., None], sums)
     place = xp.clip(xp.sum(rest > 0, axis=-1), None, n - 1)
     pivot = xp.ordered(density, place + 1)[..., None]
@@ -139,7 +139,7 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
     else:
         own = [xp.where(tied, v, 0) for v in parts]
         sums = [
-            v[..., None] + xp.accumulate(w) - w for v, w in zip(taken, own, strict=True)
+            v[..., None] + xp.cumsum(w) - w for v, w in zip(taken, own, strict=True)
         ]
         share = remaining_budget(whole[..., None], part[..., None], sums)
         share = share / xp.where(on, c, 1)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, fit, real_array
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import real_number
+from .._rows.numpy_rows import as_column, positive_numbers
 
 _NEAR = 4
 """For |z| up to 1 / _NEAR, log(1 + z) and its derivatives are sums of the series.
@@ -49,9 +49,7 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
     if alpha.ndim:
         alpha = fit(xp, alpha, rows.batch(), "alpha")
     if xp.looks(rows.x, check):
-        values = xp.to_numpy(xp.detach(alpha))
-        for bad in values[~((values > 0) & (values < math.inf))].reshape(-1):
-            real_number(bad, "alpha", above=0)
+        positive_numbers(xp.to_numpy(xp.detach(alpha)), "alpha")
         return alpha, rows
     return alpha, rows.held(xp, (alpha > 0) & (alpha < math.inf))
 
@@ -98,7 +96,7 @@ def _tail(xp: Adapter, rows: Rows, y: Any, b: Any) -> Any:
     beyond = xp.isfinite(x) & (y == -math.inf) & (b < 0)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     half = xp.where(beyond, 0.5 * top - 0.5 * xp.where(beyond, x, 0), 1)
-    log = xp.log(half) - xp.log(tau[..., None] if tau.ndim else tau)
+    log = xp.log(half) - xp.log(as_column(tau))
     below = xp.where(beyond, b, -1)
     tail = (xp.log(-2 * below) + log) / below
     # All shares of a row out of range are NaN.

@@ -51,7 +51,13 @@ from .._rows.adapter_rows import (
     truncated_rows,
 )
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import as_real, check_unmasked, real_number, without_axes
+from .._rows.numpy_rows import (
+    as_column,
+    as_real,
+    check_unmasked,
+    real_number,
+    without_axes,
+)
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .entmax_order import entropy, order_law, orders
@@ -682,7 +688,7 @@ def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> 
     tau = rows.tau
     others = others - own[..., None]
     # What is so far above the class is in every subset, and would hide the others.
-    sure = others > 2.0**63 * (tau[..., None] if tau.ndim else tau)
+    sure = others > 2.0**63 * as_column(tau)
     first = xp.sum(sure, axis=-1)
     first = xp.where(first < rows.whole, first, 0)
     others = xp.where(sure & (first > 0)[..., None], -math.inf, others)
@@ -921,7 +927,7 @@ def _solved(
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     free = xp.isfinite(offset)
     offset = xp.where(free, offset, 0)
-    wide = tau[..., None] if tau.ndim else tau
+    wide = as_column(tau)
     u = (x - anchor[..., None]) / wide - offset[..., None]
     return p, a, t, free, offset, u
 
@@ -950,7 +956,7 @@ def _log_loss(
         return -xp.sum(rest() * inner, axis=-1) / tau
 
     def by_x() -> Any:
-        return rest() / (tau[..., None] if tau.ndim else tau)
+        return rest() / as_column(tau)
 
     by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
     return _loss(xp, rows, value, by, end)

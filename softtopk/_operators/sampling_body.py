@@ -31,7 +31,7 @@ from .._rows.adapter_rows import (
     scores,
     word_for,
 )
-from .._rows.numpy_rows import check_axis, check_draws
+from .._rows.numpy_rows import as_column, check_axis, check_draws
 from .._search.polynomials import products, with_places
 from ..curves import SIGMOID
 from .selection_body import of_checked
@@ -180,7 +180,7 @@ def subset_log_prob(
     found = (inner - xp.detach(value)) / xp.detach(tau)
 
     def by_x() -> Any:
-        wide = tau[..., None] if tau.ndim else tau
+        wide = as_column(tau)
         return (xp.where(chosen, 1 - p, -p)) / wide
 
     def by_tau() -> Any:
@@ -283,7 +283,7 @@ def _walk(
     xp: Adapter, k: int, x: Any, a: Any, t: Any, tau: Any, count: Any, numbers: Any
 ) -> Any:
     """The subsets that random numbers in [0, 1) select, of at most k entries."""
-    wide = tau[..., None] if tau.ndim else tau
+    wide = as_column(tau)
     away = (x - a[..., None]) / wide - t[..., None]
     away = xp.where(x > -math.inf, away, -math.inf)
     top = away >= 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .._contract import Adapter
 from .._rows.adapter_rows import (
     Asked,
@@ -17,7 +15,7 @@ from .._rows.adapter_rows import (
     truncated_rows,
     verify,
 )
-from .._rows.numpy_rows import real_number, real_numbers
+from .._rows.numpy_rows import as_column, check_integer, real_number, real_numbers
 from .._search.numpy_entmax import below_top
 from ..curves import CLIP, Entmax
 from . import entmax_order as _entmax
@@ -326,13 +324,12 @@ def logits(xp: Adapter, x: Any, tau: Any) -> Any:
         return below_top(x, tau)
     top = xp.detach(xp.max(x, axis=-1))[..., None]
     on = x > -math.inf
-    z = xp.where(on, x - top, 0) / (tau[..., None] if tau.ndim else tau)
+    z = xp.where(on, x - top, 0) / as_column(tau)
     return xp.where(on, z, -math.inf)
 
 
 def check_order(order: int) -> int:
-    if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
-        raise TypeError(f"order must be an integer, got {order!r}")
+    check_integer(order, "order", "an integer")
     if order % 2 or not 2 <= order <= _MAX_ORDER:
         raise ValueError(
             f"order must be even and lie in [2, {_MAX_ORDER}] (a Taylor polynomial of "

@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from .._contract import Adapter
 from .._rows.adapter_rows import LEAST, checked
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import NO_BUDGET
+from .._rows.numpy_rows import NO_BUDGET, check_integer
 from .._search.all_thresholds import is_exponential
 from ..curves import Curve, resolve
 from .selection_body import of_checked
@@ -193,8 +191,7 @@ def _steps(xp: Adapter, p: Any) -> Any:
 def check_places(places: Any, n: int) -> int:
     if places is None:
         return n
-    if isinstance(places, bool) or not isinstance(places, (int, np.integer)):
-        raise TypeError(f"places must be an integer or None, got {places!r}")
+    check_integer(places, "places", "an integer or None")
     if not 1 <= places <= n:
         raise ValueError(f"places must lie in [1, {n}], got {places}")
     return int(places)

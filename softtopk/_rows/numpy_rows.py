@@ -132,13 +132,7 @@ class NumPyRows(NamedTuple):
         """The rows and a value for each, both repeated as their broadcast needs."""
         if values.ndim == 0:
             return self, _full(self.x.shape[:1], values, values.dtype)
-        try:
-            batch = np.broadcast_shapes(self.batch, values.shape)
-        except ValueError:
-            raise ValueError(
-                f"{name} must broadcast against {of} without its axis, "
-                f"shape {self.batch}, got shape {values.shape}"
-            ) from None
+        batch = common_batch(self.batch, values.shape, name, of)
         if name == "k":  # entmax's alpha may broadcast to every row at every alpha
             check_kept(values.shape, self.input_shape, self.axes, batch, name, of)
         column = np.broadcast_to(values, batch).reshape(-1)
@@ -547,6 +541,14 @@ def check_temperature(temperature: float) -> float:
     return real_number(temperature, "temperature", above=0)
 
 
+def positive_numbers(values: ArrayLike, name: str) -> Array:
+    """Numbers as an array, an error unless all of them are finite and above 0."""
+    given = real_numbers(values, name)
+    for bad in given[~((given > 0) & (given < math.inf))]:
+        real_number(bad, name, above=0)
+    return given
+
+
 def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     """The temperature of all rows as a Python float, or (R,) temperatures.
 
@@ -559,9 +561,7 @@ def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     """
     if is_number(temperature):
         return check_temperature(temperature)  # type: ignore[arg-type]
-    values = real_numbers(temperature, "temperature")
-    for bad in values[~((values > 0) & (values < math.inf))]:
-        check_temperature(bad)
+    values = positive_numbers(temperature, "temperature")
     return _broadcast(values, rows.batch, "temperature").reshape(-1)
 
 
@@ -663,6 +663,19 @@ def check_empty(empty: str) -> bool:
     return empty != "raise"
 
 
+def common_batch(
+    batch: tuple[int, ...], shape: tuple[int, ...], name: str, of: str
+) -> tuple[int, ...]:
+    """The shape in which rows and the numbers of an argument broadcast."""
+    try:
+        return np.broadcast_shapes(batch, shape)
+    except ValueError:
+        raise ValueError(
+            f"{name} must broadcast against {of} without its axis, "
+            f"shape {batch}, got shape {shape}"
+        ) from None
+
+
 def check_count(k: Any) -> int:
     """The number of entries to select, a Python integer: it is the length of a result.
 
@@ -682,10 +695,15 @@ def check_count(k: Any) -> int:
     return int(k)
 
 
+def check_integer(value: Any, name: str, kind: str) -> None:
+    """An error, which says what kind it has to be, unless a value is an integer."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
+
+
 def check_width(width: Any, most: int) -> int:
     """The length of a result, an error unless it is an integer and at least `most`."""
-    if isinstance(width, bool) or not isinstance(width, (int, np.integer)):
-        raise TypeError(f"width must be one integer or None, got {width!r}")
+    check_integer(width, "width", "one integer or None")
     if width < most:
         raise ValueError(f"width must be at least the largest k, {most}, got {width}")
     return int(width)
@@ -695,8 +713,7 @@ def check_draws(draws: int | None) -> None:
     """An error unless it is a number of draws, or None."""
     if draws is None:
         return
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)):
-        raise TypeError(f"draws must be an integer or None, got {draws!r}")
+    check_integer(draws, "draws", "an integer or None")
     if draws < 1:
         raise ValueError(f"draws must be at least 1, got {draws}")
 

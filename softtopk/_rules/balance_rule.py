@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._rows.namespace import namespace
+from .._rows.numpy_rows import as_column
 from .._search.balance_search import slopes_of, unforced
 from .._search.row_column_fit import Additive
 from ..curves import Curve
@@ -33,7 +34,7 @@ def push_balance(
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of u."""
     good, u = _good(u)
-    W, scale = slopes_of(curve, u), tau[..., None] if tau.ndim else tau
+    W, scale = slopes_of(curve, u), as_column(tau)
     u = unforced(u)
     G = dS - u * _matrix(dtau)
     residual, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)

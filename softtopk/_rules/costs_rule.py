@@ -25,6 +25,7 @@ import numpy as np
 
 from .._rows.adapter_rows import in_range
 from .._rows.namespace import namespace
+from .._rows.numpy_rows import as_column
 from .._search import costs_search, exact_sums, root
 from .._search.costs_search import CostsCall
 from ..curves import Curve
@@ -107,7 +108,7 @@ def _of_middle(
         half = half + xp.where(near, 0.5 / number[..., None], 0)
     s = xp.where(on, row.c, 1) if row.halves else 1
     flat = (xp.sum(by_x, axis=-1) == 0)[..., None]
-    tau = row.column()
+    tau = as_column(row.tau)
     own = a[..., None] + tau * xp.where(above, up, down)
     return xp.where(flat, half / s, by_x), xp.where(flat & on, own, lam)
 
@@ -168,7 +169,7 @@ def pull_costs(
     if gt is not None:
         gx = gx + gt[..., None] * found.by_x
         gk = gk - gt * found.inverse
-    gx = gx / (tau[..., None] if tau.ndim else tau)
+    gx = gx / as_column(tau)
     on = at[0] > -math.inf
     gc = xp.where(on, -gk[..., None] * found.p, 0)
     if call.per == "entry":

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import divide, quiet, row_dot
+from .._rows.numpy_rows import as_column, divide, quiet, row_dot
 from .._search import root
 from ..curves import Curve
 
@@ -72,7 +72,7 @@ class View(NamedTuple):
 
 def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
     """The distances of a solved row, with 0 in the place of all that is not finite."""
-    tau = tau[..., None] if tau.ndim else tau
+    tau = as_column(tau)
     if plain:
         d = (x - a[..., None]) / tau
         return View(True, d, d - t[..., None])
@@ -172,7 +172,7 @@ def pull_selection(
     if gt is not None:
         gx = gx + gt[..., None] * (found.of_threshold(curve) if root.ends(curve) else s)
         gk = gk - gt * inverse
-    gx = gx / (tau[..., None] if tau.ndim else tau)
+    gx = gx / as_column(tau)
     gtau = -xp.sum(gx * d, axis=-1)
     return gx, gk, gtau if tau.ndim else gtau.sum()
 

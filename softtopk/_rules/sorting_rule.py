@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._rows.numpy_rows import as_column
 from .._search.all_thresholds import FAR, Both, Thresholds, once
 
 _JUMPS = 4
@@ -431,7 +432,7 @@ class SortedRows(Thresholds):
     def moved(self, x: Any, tau: Any) -> tuple[Any, Any]:
         """How far the scores and thresholds moved, in units of the temperature."""
         xp = self.xp
-        tau = tau[..., None] if tau.ndim else tau
+        tau = as_column(tau)
         # Positions from the first of all scores that any sum connects.
         start = xp.concat([self.taken[..., :1], self.gap >= FAR], axis=-1)
         start = xp.running_max(xp.where(start, self.i, 0))

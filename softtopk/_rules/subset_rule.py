@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._contract import Adapter
-from .._rows.numpy_rows import divide, quiet
+from .._rows.numpy_rows import as_column, divide, quiet
 from .._search.subset_law import (
     Circle,
     Tilt,
@@ -34,13 +34,13 @@ def pull_subset_on_numpy(
 
 def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     """The tangent of x / tau, up to a constant of each row that does not change p."""
-    wide, dtau = (v[..., None] if v.ndim else v for v in (tilt.tau, dtau))
+    wide, dtau = (as_column(v) for v in (tilt.tau, dtau))
     return (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
 
 
 def pull_subset(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p."""
-    wide = tilt.tau[..., None] if tilt.tau.ndim else tilt.tau
+    wide = as_column(tilt.tau)
     gx = product(xp, tilt, circle, g) / wide
     return gx, -xp.sum(tilt.u * gx, axis=-1)
 

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._contract import Adapter
+from .._rows.numpy_rows import as_column
 from ..curves import EXP, LAPLACE, Curve
 
 FAR = 1e5
@@ -129,7 +130,7 @@ class Blocks:
 
     def __init__(self, xp: Adapter, points: list[Any], tau: Any, ways: Any) -> None:
         self.xp, self.n = xp, points[0].shape[-1]
-        tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        tau = as_column(tau)
         at = [self._cut(p) for p in points]
 
         def terms(here: Any, there: Any) -> tuple[Any, Any]:
@@ -280,7 +281,7 @@ class Thresholds:
             x = xp.concat([x, xp.zeros_like(x) - math.inf], axis=-1)
         n = x.shape[-1]
         self.alpha, self.beta = (1.0, 0.0) if curve is EXP else (0.5, 0.5)
-        self.tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        self.tau = as_column(tau)
         self.permutation = xp.descending(x)
         x = xp.take(x, self.permutation)
         self.taken = taken = x > -math.inf

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from .._rows.adapter_rows import in_range
 from .._rows.namespace import is_nan, loop, namespace
+from .._rows.numpy_rows import as_column
 from ..curves import Curve
 from . import exact_sums
 from .root import LIMIT, decide, ends, leads_back, narrow
@@ -60,19 +61,14 @@ class Row(NamedTuple):
         """s t, with one t for each row."""
         return t[..., None] if self.halves is None else t[..., None] * self.c
 
-    def column(self) -> Any:
-        """The temperature in a shape that broadcasts over the rows."""
-        return self.tau[..., None] if getattr(self.tau, "ndim", 0) else self.tau
-
     def distances(self, a: Any) -> Any:
         """(x - a s) / tau."""
         a = a[..., None]
         if self.halves is None:
-            return (self.x - a) / self.column()
-        return (
-            exact_sums.minus_product(self.x, exact_sums.halves(a), self.halves)
-            / self.column()
-        )
+            return (self.x - a) / as_column(self.tau)
+        return exact_sums.minus_product(
+            self.x, exact_sums.halves(a), self.halves
+        ) / as_column(self.tau)
 
     def at(self, a: Any, t: Any) -> Any:
         """u = (x - lambda s) / tau at lambda = a + tau t."""

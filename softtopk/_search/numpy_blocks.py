@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._rows.numpy_rows import Array
+from .._rows.numpy_rows import Array, as_column
 from .all_thresholds import FAR, NEAR
 
 _SIZE = 16
@@ -117,7 +117,7 @@ class _Blocks:
         self, points: Positions, tau: Any, size: int, ways: Sequence[bool]
     ) -> None:
         (self.rows, self.n), self.size = points[0].shape, size
-        self.tau = tau[..., None] if getattr(tau, "ndim", 0) else tau
+        self.tau = as_column(tau)
         self.many = -(-self.n // size)
         self.ends: dict[bool, Positions] = {}
         if self.many > 1:
@@ -156,7 +156,7 @@ class PairedBlocks(_Blocks):
         at = [self.cut(p, True) for p in points]
         tau = self.tau
         self.across = {back: _decays(self.before(back), at, tau) for back in self.ends}
-        self.pairs = _pairs(at, tau[..., None] if getattr(tau, "ndim", 0) else tau)
+        self.pairs = _pairs(at, as_column(tau))
 
     def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
         """The sums within each block, and those over whole blocks."""
@@ -238,7 +238,7 @@ class _NearBlocks:
             back: _decays([p[others] for p in points], at, tau)
             for back, points in ends.items()
         }
-        self.pairs = _pairs(at, tau[..., None] if getattr(tau, "ndim", 0) else tau)
+        self.pairs = _pairs(at, as_column(tau))
 
     def inner(self, v: Array, back: bool, y: Array) -> Array:
         """The sums within each block, and those over whole blocks.

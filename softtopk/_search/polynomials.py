@@ -32,6 +32,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
+from .._rows.numpy_rows import as_column
 
 _MOST = 8
 """The largest k that is taken: the products over the loud entries cost O(k^4)."""
@@ -180,7 +181,7 @@ def _in_temperatures(xp: Adapter, away: Any, tau: Any) -> Any:
 
     Infinite ones would give the derivative by the temperature NaN.
     """
-    wide = tau[..., None] if tau.ndim else tau
+    wide = as_column(tau)
     far = _NONE * xp.detach(wide)
     return xp.clip(away, -far, far) / wide
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from .._contract import Adapter
 from .._rows.adapter_rows import budget
 from .._rows.namespace import namespace
+from .._rows.numpy_rows import as_column
 from ..curves import SIGMOID
 from .special_rows import selected
 
@@ -93,7 +94,7 @@ def tilted(
         half = 0.5 * xp.ones_like(fixed[..., 0])
         _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(tau), False)
     a, t = map(xp.detach, at)
-    wide = tau[..., None] if tau.ndim else tau
+    wide = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
     far = float(xp.finfo(x.dtype).max) ** 0.5

@@ -54,7 +54,6 @@ class Strict(Base):
     max = staticmethod(lambda x, axis=None: api.max(x, axis=axis))
     min = staticmethod(lambda x, axis=None: api.min(x, axis=axis))
     cumsum = staticmethod(lambda x: api.cumulative_sum(Strict.counted(x), axis=-1))
-    accumulate = staticmethod(lambda x: api.cumulative_sum(x, axis=-1))
     arange = staticmethod(lambda a, b, like: api.arange(a, b, dtype=like.dtype))
     eye = staticmethod(lambda n, like: api.eye(n, dtype=like.dtype))
     places = staticmethod(lambda n, like: api.arange(n))
