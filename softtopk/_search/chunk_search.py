@@ -115,7 +115,9 @@ class ChunkSearch:
             at = self._solved(self.sample, y, self.left)
             at = self._within(at, self.left)
             p = self._shares(self.sample, at)
-            variance = (p * p).sum(-1) - p.sum(-1) ** 2 / np.maximum(self.s, 1)
+            mean = p.sum(-1) / np.maximum(self.s, 1)
+            off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
+            variance = (off * off).sum(-1)
             one = self._one(self.sample, p, y)
             # An outlier of which the sample has none may be the score more.
             ends = np.stack([given.top, given.least], axis=-1)
@@ -626,9 +628,8 @@ class ChunkSearch:
 
     def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
         """The same for scores that occur several times."""
-        whole = np.floor(y)
         x = np.where(times > 0, x, 0)
-        row = costs_search.row(x, times, whole, y - whole, self.tau, "cost")
+        row = costs_search.row(x, times, y, 0 * y, self.tau, "cost")
         return Points(
             *costs_search.solve_costs(self.curve, row, (y > 0) & (y < times.sum(-1)))
         )

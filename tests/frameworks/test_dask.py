@@ -192,6 +192,25 @@ def test_an_outlier_that_the_sample_misses_takes_no_pass_more():
     assert seen.count <= 4
 
 
+def test_equal_scores_that_chunks_merge_meet_a_budget_below_one():
+    x = np.repeat(np.random.default_rng(6).standard_normal(N // 100), 100)
+    for tau in (0.3, 14.0):
+        given = {"k": 0.3, "curve": CURVES[-1], "temperature": tau}
+        p = stk.soft_topk(da.from_array(x, chunks=6000), **given).compute()
+        assert abs(p - core.soft_topk(x, **given)).max() < 2e-15
+
+
+def test_a_spread_that_rounding_would_make_negative_is_a_number():
+    """Nearly all scores are selected, and one of them is far below the others."""
+    x = [*drawn(4)][3][0].astype(np.float32)
+    given = chunk_pass.survey(x[None], every=4.9, size=0, seed=0)
+    budget = Budget(np.array([N - 1]), np.array([0.9999]), given.n)
+    search = chunk_search.ChunkSearch(
+        core.curves.LAPLACE, given, budget, 112414.52, True
+    )
+    assert (np.diff(search.nodes.a + 112414.52 * search.nodes.t) > 0).any()
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("curve", CURVES, ids=str)
 def test_scores_far_from_the_nodes_are_only_counted(curve, dtype, monkeypatch):
