@@ -1,6 +1,6 @@
 r"""Thresholds of rows that lie in chunks, from few passes over the chunks.
 
-A *pass* evaluates the shares' sum F at five thresholds at once, the *nodes*, and
+A *pass* evaluates the shares' sum F at some thresholds at once, the *nodes*, and
 returns the scores that lie in given *windows*, or a sample of them if there are too
 many.  The first pass, `survey`, draws a random sample of each row instead.
 
@@ -17,17 +17,27 @@ many.  The first pass, `survey`, draws a random sample of each row instead.
 3. The windows around the nodes of the next pass contain few scores, which are returned
    as they are.  The others remain on one piece of the curve, where the interpolation is
    exact or has an error below rounding: the equation for the threshold is solved.
+4. Shares in the tails of the named curves are 0, or known from the sums at the ends of
+   the bracket, however wide it is.  So a pass that returns all scores between and
+   around its nodes is the last one (`_joined`).
+5. If there are too many of them, the sample has many as well, and the bracket is short.
+   For a curve whose pieces are no polynomials or exponentials, a fourth pass has so
+   many nodes in it that the interpolation between them is as good as exact
+   (`_interpolated`).  So no guess has to be near enough.
 
 If only ranks count, let a sample have :math:`q=\sqrt{32n}` scores.  After the second
 pass about :math:`2n/\sqrt q` scores lie between the two nodes around the threshold, and
 after the third fewer than q, unless a sample's sum is off by six of its standard
 deviations.  So four passes are enough, and three if the bracket is short.  Proved in
-*training/scale*.
+*training/scale*.  More may be needed by entmax with alpha near 1, whose shares end a
+hundred temperatures or more away but are no exponentials, and by a curve of one's own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,16 +50,19 @@ from .chunk_pass import Measured, Points, Survey, counted
 from .numpy_search import solve
 from .numpy_sums import scheme_of
 
-NODES = 5
 SPREAD = np.array([6.0, 2.0, 0.0, -2.0, -6.0])
 """Budgets of the nodes after a sample, in standard deviations of its sum."""
+
+_FINER = 11  # nodes of the third pass in a wide bracket, where few shares are summed
+_DENSE = 21  # nodes of a pass that interpolates between them
 
 # A row's sample has sqrt(32 n) scores, or, if that is more, _LEAST (with many rows only
 # _MOST divided by their number).  A row no longer than that is its own sample.
 _LEAST = 4096
 _MOST = 1 << 22
 _SMALL, _TINY = 2.0**-12, 2.0**-24
-_AROUND = 8.0  # temperatures around a wide bracket in which scores are sampled
+_AROUND = 8.0  # temperatures around a bracket in which scores are returned
+_TAIL = 18.0  # the same for the sigmoid curve: e^-36 is an eighth of eps
 _NEAR = 2.0**-4  # temperatures: one node is tried if the sample's threshold is so near
 _SEEN = 8  # scores of a sample: with fewer selected, the next might be anywhere
 _FAR = 40.0  # temperatures: e^-40 is an eighth of the rounding error of a share
@@ -96,6 +109,7 @@ class ChunkSearch:
         self.k = budget.whole + budget.part
         self.count, n = 0, given.n
         self.single, self.first, self.tried = False, False, False
+        self.dense = np.zeros(len(n), bool)  # rows whose nodes are Chebyshev's
         self.sample = np.where(np.isfinite(given.sample), given.sample, -math.inf)
         self.s = (self.sample > -math.inf).sum(axis=-1)
         self.n = n
@@ -117,7 +131,7 @@ class ChunkSearch:
             p = self._shares(self.sample, at)
             mean = p.sum(-1) / np.maximum(self.s, 1)
             off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
-            variance = (off * off).sum(-1)
+            variance = (off * off).sum(axis=-1)
             one = self._one(self.sample, p, y)
             # An outlier of which the sample has none may be the score more.
             ends = np.stack([given.top, given.least], axis=-1)
@@ -145,25 +159,30 @@ class ChunkSearch:
                 both = Points(nodes.a + 0 * ends_at, ends_at)
                 points = [both.at((slice(None), j)) for j in (0, 0, 0, 0, 1)]
             else:
-                points = [nodes.at((slice(None), j)) for j in range(NODES)]
+                number = nodes.a.shape[1]
+                points = [nodes.at((slice(None), j)) for j in range(number)]
             span = points[-1].minus(points[0], tau)
             kinks = kinks_of(curve)
             ends = (kinks[0], kinks[-1]) if kinks else (0.0, 0.0)
             # Beyond the ends of its support the curve is constant.
-            reach = [0 if math.isfinite(end) else _AROUND for end in curve.support]
+            tail = _TAIL if curve is SIGMOID else _AROUND
+            reach = [0 if math.isfinite(end) else tail for end in curve.support]
             start = [_outward(at, ends[0] - reach[0], tau, -1) for at in points]
             stop = [_outward(at, ends[1] + reach[1], tau, 1) for at in points]
-            count = NODES - 1
+            count = len(points) - 1
             low, high = np.full((2, len(span), count), [[[math.inf]], [[-math.inf]]])
             for j, kink in enumerate(kinks):
                 low[:, j] = _outward(points[0], kink, tau, -1)
-                high[:, j] = _outward(points[-1], kink, tau, 1)
+                # Shares just above 0 are no smooth function of the threshold.
+                more = np.where(self.dense[self.left] & (kink < 0), span, 0)
+                high[:, j] = _outward(points[-1], kink + more, tau, 1)
                 if j:
                     high[:, j - 1] = np.minimum(
                         high[:, j - 1], np.nextafter(low[:, j], -math.inf)
                     )
             around = self._expected(start[0], stop[-1])
             self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
+            self.mode = np.where(self.dense[self.left], 0, self.mode)
             if self.single:
                 self.mode = np.zeros(len(span))
             one, two = (self.mode[:, None] == mode for mode in (1, 2))
@@ -187,7 +206,7 @@ class ChunkSearch:
         with np.errstate(all="ignore"):
             curve, nodes = self.curve, self.nodes
             lower, upper = curve.support
-            if curve is EXP or curve is LAPLACE or curve is SIGMOID:
+            if _tailed(curve):
                 k = Budget(*(v[self.left] for v in self.budget))
                 few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
                 far = _FAR + np.log(self.n[self.left] / few)[:, None]
@@ -236,6 +255,7 @@ class ChunkSearch:
             self._finish(got)
             return
         left, nodes, tau = self.left, self.nodes, self.tau
+        precise = self.count > 1
         eps = np.finfo(np.float64).eps
         m, P, C, W = np.moveaxis(got.sums, -1, 0)
         k = Budget(*(v[left][:, None] for v in self.budget))
@@ -255,12 +275,13 @@ class ChunkSearch:
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
         above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
-        inside = (above > 0) & (above < NODES)
+        number = nodes.a.shape[1]
+        inside = (above > 0) & (above < number)
         lower = rows, np.maximum(above - 1, 0)
-        upper = rows, np.minimum(above, NODES - 1)
+        upper = rows, np.minimum(above, number - 1)
         old = self.low.at(left), self.high.at(left)
         low = nodes.at(lower).where(above > 0, old[0])
-        high = nodes.at(upper).where(above < NODES, old[1])
+        high = nodes.at(upper).where(above < number, old[1])
         ends = [
             _Bound(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
             _Bound(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
@@ -294,6 +315,17 @@ class ChunkSearch:
             p = self._shares(got.values, close)
             inner = ((p > _EDGE) & (p < 1 - _EDGE)).any(axis=-1) & root.ends(self.curve)
             certain = np.where(alone, inner, certain)
+        if _tailed(self.curve):
+            known = whole & ((self.mode > 0) | (self.curve is not SIGMOID))
+            short = self.short and not precise
+            exact, good = self._joined(ends, width, got, short)
+            certain |= known & good
+            close = exact.where(known & good, close)
+        if self.dense[left].any():
+            exact, good = self._interpolated(excess, W, low, high, got)
+            good &= self.dense[left] & whole
+            certain |= good
+            close = exact.where(good, close)
         accepted = ~solved & ((whole & certain) | (width <= 2.0**-50))
         answer = close.where(accepted, answer)
         solved |= accepted
@@ -312,7 +344,7 @@ class ChunkSearch:
         joined = [v.reshape(r, -1) for v in (got.values, got.times)]
         if two.all():
             joined = [v[:, :length] for v in joined]
-        place = np.minimum(bracket, NODES - 2)
+        place = np.minimum(bracket, got.values.shape[1] - 1)
         for v, own in zip(joined, (got.values, got.times), strict=True):
             chosen = own[rows, place][two]  # before v, which may be a view, is changed
             v[two] = 0
@@ -393,6 +425,118 @@ class ChunkSearch:
             certain &= (np.where(on, inner, 0) > _EDGE).any(axis=-1) | (first < 0)
         return by, certain & (by <= 2) & (listed(by)[1] + others(by)[1] < 0)
 
+    def _joined(
+        self, ends: list[_Bound], width: Array, got: Measured, short: bool
+    ) -> tuple[Points, Array]:
+        """The threshold, however wide the bracket is, and whether it is good.
+
+        The windows hold all scores in the bracket, and for the sigmoid curve those
+        `_TAIL` temperatures around it.  The sum of the shares of the scores below is
+        then :math:`Pe^{-s}` at s temperatures above the lower end, and that of what
+        the shares above lack :math:`Ce^{-t}` at t temperatures below the upper end.
+        For the sigmoid curve these are the first terms of power series.  With the sum
+        Q of the squares of P's terms, the first two are :math:`(P+Q)e^{-s}-Qe^{-2s}`,
+        and the third is less than :math:`e^{-36}` of the first, which is below
+        rounding.  The squares of both sums follow from the slopes p(1 - p) at the two
+        ends: at each, P + C - W is the sum of all squares.
+
+        The number M of the scores above is that of an end without the scores of the
+        windows that are above it.  If the two ends disagree on it, or a score is so
+        near to an end that the pass may have taken it for one on the other side, the
+        answer is not good.
+        """
+        curve, tau, (low, high) = self.curve, self.tau, ends
+        on, times = got.times > 0, got.times
+        budget = Budget(*(v[self.left] for v in self.budget))
+        M, P, C, D, near = [], [], [], [], np.zeros(len(width), bool)
+        tight = 2.0**-16 if short else 2.0**-40
+        for end in ends:
+            u = root.distances(got.values, tau, *end.at)
+            p, q, one = curve.value(u), curve.complement(u), counted(curve, u)
+            M.append(end.m - (times * (on & one)).sum(axis=-1))
+            P.append(end.P - (times * np.where(on & ~one, p, 0)).sum(axis=-1))
+            C.append(end.C - (times * np.where(on & one, q, 0)).sum(axis=-1))
+            w = np.where(on & np.isfinite(u), curve.slope(u), 0)
+            D.append(P[-1] + C[-1] - (end.W - (times * w).sum(axis=-1)))
+            near |= (on & (abs(u) <= tight)).any(axis=-1)
+        share = np.exp(-2 * width)
+        squares = [
+            (one - share * two) / -np.expm1(-4 * width) if curve is SIGMOID else 0 * one
+            for one, two in (D, D[::-1])
+        ]
+        good = (M[0] == M[1]) & ~near & np.isfinite(width)
+        # The first solution is the anchor of the second: far from the lower end a
+        # distance has too few digits.
+        at = low.at.moved(np.where(good, 0.5 * width, 0), tau)
+
+        def value(at: Points, u: Array, s: Array) -> tuple[Array, Array, Array]:
+            v, at = u - s[:, None], Points(at.a, at.t + s)
+            p, q, one = curve.value(v), curve.complement(v), on & counted(curve, v)
+            w = np.where(np.isfinite(v), curve.slope(v), 0)
+            below, fall = _tail(P[0], squares[0], at.minus(low.at, tau))
+            above, rise = _tail(C[1], squares[1], high.at.minus(at, tau))
+            below = below + (times * np.where(on & ~one, p, 0)).sum(axis=-1)
+            above = above + (times * np.where(one, q, 0)).sum(axis=-1)
+            left = budget.without(M[0] + (times * one).sum(axis=-1))
+            slope = fall + rise + (times * w).sum(axis=-1)
+            return (below - above) - left, slope, below + above
+
+        for _ in range(3):
+            least, most = low.at.minus(at, tau), high.at.minus(at, tau)
+            u = np.where(on, root.distances(got.values, tau, *at), -math.inf)
+            now = partial(value, at, u)
+            good &= (now(least)[0] >= 0) & (now(most)[0] <= 0)
+            at = at.moved(_root_between(now, least, most, good), tau)
+        return at, good & (now(0 * width)[1] > 0)
+
+    def _interpolated(
+        self, excess: Array, W: Array, low: Points, high: Points, got: Measured
+    ) -> tuple[Points, Array]:
+        """The threshold by interpolation between Chebyshev's nodes.
+
+        What is interpolated is the sum over the scores that are not in the windows.
+        Their shares are analytic functions of the threshold: those of the sigmoid curve
+        where its imaginary part is below pi, and those of entmax until they reach 0,
+        which is farther away than the nodes are apart.  The nodes are at most one
+        temperature apart, so that in an ellipse of Bernstein with the half-axis 2, and
+        the parameter 8, the shares grow by less than a factor e^3: the interpolation's
+        error is below :math:`8^{-20}e^3<10^{-16}` of them.
+        """
+        curve, tau, nodes = self.curve, self.tau, self.nodes
+        on, times = got.times > 0, got.times
+        base = nodes.at((slice(None), 0))
+        u = np.where(on, root.distances(got.values, tau, *base), -math.inf)
+        p = curve.value(u)
+        place = nodes.minus(base.at((slice(None), None)), tau)
+
+        def listed(s: Array) -> tuple[Array, Array]:
+            v = u - s[:, None]
+            w = np.where(np.isfinite(v), curve.slope(v), 0)
+            change = times * np.where(on, curve.value(v) - p, 0)
+            return change.sum(axis=-1), (times * w).sum(axis=-1)
+
+        own = [listed(s) for s in place.T]
+        sums = excess - np.stack([one for one, _ in own], axis=-1)
+        slopes = W - np.stack([w for _, w in own], axis=-1)
+        sign = (-1.0) ** np.arange(_DENSE)
+        sign[[0, -1]] /= 2
+
+        def value(s: Array) -> tuple[Array, Array, Array]:
+            gap = s[:, None] - place
+            at = gap == 0
+            weight = np.where(at.any(axis=-1)[:, None], at, sign / gap)
+            weight = weight / weight.sum(axis=-1)[:, None]
+            change, slope = listed(s)
+            sums_here = (weight * sums).sum(axis=-1) + change
+            size = np.maximum(abs(sums).max(axis=-1), abs(sums_here)) * 4
+            return sums_here, (weight * slopes).sum(axis=-1) + slope, size
+
+        least, most = low.minus(base, tau), high.minus(base, tau)
+        good = np.isfinite(most - least) & (most - least <= 1)
+        good &= (value(least)[0] >= 0) & (value(most)[0] <= 0)
+        by = _root_between(value, least, most, good)
+        return base.moved(by, tau), good & (value(by)[1] > 0)
+
     def _place(
         self,
         left: Array,
@@ -457,11 +601,26 @@ class ChunkSearch:
         crowded = ~whole & np.isfinite(room)
         outer = np.where(crowded, np.minimum(outer, room), outer)
         inner = np.minimum(np.where(width > _WIDE, _SMALL, _TINY), outer / 64)
-        steps = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
-        self._spread(rows, z, np.where(lost, 0.5 * count, goal), deviation)
+        goal = np.where(lost, 0.5 * count, goal)
+        dense = (width <= _WIDE) & (self.count > 1) & _analytic(self.curve)
+        self.dense = np.zeros(len(self.n), bool)
+        self.dense[rows] = dense
+        number = len(SPREAD)
+        if dense.any() or not fine.all():
+            number = _FINER if self.count == 1 else _DENSE
+        self._spread(rows, z, goal, deviation, number)
+        if number > len(SPREAD):
+            self._add_ends(rows)
+        side = outer[:, None] * (inner / outer)[:, None] ** np.linspace(
+            0, 1, number // 2
+        )
+        steps = np.concatenate([-side, 0 * outer[:, None], side[:, ::-1]], axis=-1)
         around = Points(guess.a[:, None] + 0 * steps, guess.t[:, None] + steps)
         self.nodes = around.where(fine[:, None], self.nodes)
+        if dense.any():
+            self.nodes = self._chebyshev(guess, rows).where(dense[:, None], self.nodes)
         if self.count > _PATIENCE:
+            self.dense[rows] = False
             part = np.array([0.0625, 0.25, 0.5, 0.75, 0.9375])
             pairs = zip(self.low.at(rows), self.high.at(rows), strict=True)
             even = [(1 - part) * v[:, None] + part * w[:, None] for v, w in pairs]
@@ -471,7 +630,8 @@ class ChunkSearch:
         # For some curves the sums at one node near the threshold say enough.  This is
         # tried once, when every row has a good guess.
         sharp = self.curve is SIGMOID and not self.short and (width > _WIDE).any()
-        if fine.all() and _one_node(self.curve) and not self.tried and not sharp:
+        alone = fine.all() and not dense.any() and not self.tried and not sharp
+        if alone and _one_node(self.curve):
             self.single, self.outer, self.spare = True, outer, None
             self.nodes = Points(guess.a[:, None], guess.t[:, None])
 
@@ -660,10 +820,50 @@ class ChunkSearch:
         )
         return self._shares(x, at).sum(axis=-1), w.sum(axis=-1)
 
-    def _spread(self, rows: Array, x: Array, y: Array, deviation: Array) -> None:
+    def _chebyshev(self, guess: Points, rows: Array) -> Points:
+        """Chebyshev's nodes, ends included, at most a temperature apart.
+
+        They lie closer together if there are many scores near the curve's kinks.
+        """
+        half = np.full(len(rows), 0.5)
+        if kinks_of(self.curve):
+            crowd = np.maximum(self._around(guess, 0.5), 1)
+            half = np.minimum(half, self.most() / (16 * crowd))
+        low, high = (
+            end.at(rows).minus(guess, self.tau) for end in (self.low, self.high)
+        )
+        low, high = np.maximum(low, -half), np.minimum(high, half)
+        part = 0.5 - 0.5 * np.cos(np.pi * np.arange(_DENSE) / (_DENSE - 1))
+        steps = low[:, None] + (high - low)[:, None] * part
+        return Points(guess.a[:, None] + 0 * steps, guess.t[:, None] + steps)
+
+    def _add_ends(self, rows: Array) -> None:
+        """Two nodes as far inside a very wide bracket as shares reach.
+
+        Beyond them the shares of the scores outside of the bracket are 0 or 1.
+        """
+        reach = [
+            min(abs(end), 4 * _TAIL) if math.isfinite(end) else 4 * _TAIL
+            for end in self.curve.support
+        ]
+        far = sum(reach)
+        low, high = self.low.at(rows), self.high.at(rows)
+        wide = high.minus(low, self.tau) > 4 * far
+        nodes = Points(self.nodes.a.copy(), self.nodes.t.copy())
+        for j, end, by in ((1, low, far), (-2, high, -far)):
+            nodes.a[:, j] = np.where(wide, end.a, nodes.a[:, j])
+            nodes.t[:, j] = np.where(wide, end.t + by, nodes.t[:, j])
+        order = nodes.minus(low.at((slice(None), None)), self.tau).argsort(axis=-1)
+        self.nodes = Points(*(np.take_along_axis(v, order, axis=-1) for v in nodes))
+
+    def _spread(
+        self, rows: Array, x: Array, y: Array, deviation: Array, number: int = 5
+    ) -> None:
         """Nodes at budgets of a sample around y."""
         nodes, rest = [], (x > -math.inf).sum(axis=-1) - y
-        for c in SPREAD:
+        places = np.linspace(1, -1, number)
+        many = SPREAD[0] * places * abs(places)
+        for c in SPREAD if number == len(SPREAD) else many:
             budget = y + c * deviation
             if abs(c) < SPREAD[0]:  # the outer ones may be the ends of the bracket
                 far = abs(c) * deviation
@@ -700,6 +900,16 @@ def kinks_of(curve: Curve) -> list[float]:
     return sorted(ends | {0.0}) if curve is TRIANGULAR else sorted(ends)
 
 
+def _tailed(curve: Curve) -> bool:
+    """Whether the shares are exponential far from the threshold, or all of them."""
+    return curve is EXP or curve is LAPLACE or curve is SIGMOID
+
+
+def _analytic(curve: Curve) -> bool:
+    """Whether a pass with Chebyshev's nodes tells the threshold between them."""
+    return curve is SIGMOID or (isinstance(curve, Entmax) and not _piecewise(curve))
+
+
 def _one_node(curve: Curve) -> bool:
     """Whether the sums at one node tell those at the thresholds nearby."""
     return curve is EXP or curve is LAPLACE or curve is CLIP or curve is SIGMOID
@@ -716,6 +926,46 @@ def _outward(at: Points, by: Any, tau: float, side: int) -> Array:
     x = at.a + tau * (at.t + by)
     size = abs(at.a) + tau * (abs(at.t) + abs(by))
     return x + side * 8 * np.finfo(np.float64).eps * size
+
+
+def _tail(first: Array, squares: Array, s: Array) -> tuple[Array, Array]:
+    """A sum of shares, s temperatures farther from the threshold, and its slope.
+
+    `first` is the sum at s = 0, and `squares` the sum of their squares, or 0.
+    """
+    y = np.exp(-s)
+    return y * (first + squares * (1 - y)), y * (first + squares * (1 - 2 * y))
+
+
+def _root_between(
+    value: Callable[[Array], tuple[Array, Array, Array]],
+    least: Array,
+    most: Array,
+    free: Array,
+) -> Array:
+    """Where an excess is 0, by Newton's steps for the logarithm of its larger side.
+
+    `value` returns the excess, which falls, its slope, and the sum of its two sides;
+    the logarithm of a side is nearly linear in the threshold.  A step that leaves the
+    bracket halves it, and from the sixty-fourth on every other one does.  It ends,
+    because by then the bracket has no more numbers.
+    """
+    eps = np.finfo(np.float64).eps
+    at = np.clip(np.zeros_like(least), least, most)
+    for i in range(64 + 2 * 1100):
+        excess, slope, size = value(at)
+        least = np.where(excess >= 0, at, least)
+        most = np.where(excess <= 0, at, most)
+        left = size - abs(excess)
+        log = np.copysign(size / slope * np.log(size / left), excess)
+        new = at + np.where(left < 0.5 * size, log, excess / slope)
+        inner = (new > least) & (new < most) & ((i < 64) | (i % 2 == 0))
+        new = np.where(inner, new, 0.5 * least + 0.5 * most)
+        new = np.where((excess == 0) | ~free, at, new)
+        if (abs(new - at) <= eps / 8 * (1 + abs(at))).all():
+            return new
+        at = new
+    return at
 
 
 def _cubic_root(first: Array, last: Array, turn: Array, turn1: Array) -> Array:
