@@ -468,10 +468,8 @@ def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
     x, whole, part, tau = primals
     p, *rest = _subset(x, whole, part, tau)
     tilt = subset_law.tilted(ADAPTER, x, whole, part, tau, rest[:2])
-    circle = subset_law.circled(ADAPTER, tilt)
     dx, _, _, dtau = tangents
-    moved = subset_rule.scaled(ADAPTER, tilt, dx, dtau)
-    change = subset_rule.product(ADAPTER, tilt, circle, moved)
+    change = subset_rule.push_subset(ADAPTER, tilt, dx, dtau)
     return (p, *rest), (change, *map(jnp.zeros_like, rest))
 
 

@@ -43,9 +43,7 @@ def _subset_pull(at: Any, g: Any) -> tuple[Any, ...]:
     """The gradients of `Subset`, which may be differentiated again."""
     x, whole, part, tau, *shift = at
     tilt = subset_law.tilted(namespace(x), x, whole, part, tau, shift)
-    gx, gtau = subset_rule.pull_subset(
-        namespace(x), tilt, subset_law.circled(namespace(x), tilt), g
-    )
+    gx, gtau = subset_rule.pull_subset(namespace(x), tilt, g)
     return gx, None, None, gtau if tau.ndim else gtau.sum()
 
 
@@ -62,9 +60,8 @@ class EagerSubset(Subset):
         x, whole, part, tau, *shift = ctx.saved_tensors
         tilt = subset_law.tilted(namespace(x), x, whole, part, tau, shift)
         dx, dtau = tangents_of((x, tau), moves[::3])
-        change = subset_rule.scaled(namespace(x), tilt, dx, dtau)
-        circle = subset_law.circled(namespace(x), tilt)
-        return subset_rule.product(namespace(x), tilt, circle, change), None, None, None
+        change = subset_rule.push_subset(namespace(x), tilt, dx, dtau)
+        return change, None, None, None
 
 
 class QuickSubset(Function):

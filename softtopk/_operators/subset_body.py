@@ -46,8 +46,10 @@ def grad_topk(
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     given = temperature, axis, where, check
-    rows = checked(xp, x, k, *given, whole=True, empty=empty)
-    return rows.expand(xp, drawn(xp, rows).p)
+    more: dict[str, Any] = {"whole": True, "empty": empty, "solver": True}
+    rows = checked(xp, x, k, *given, **more)
+    law = drawn(xp, rows)
+    return marked(xp, rows, law, check).expand(xp, law.p)
 
 
 def log_partition(
@@ -72,8 +74,12 @@ def log_partition(
     array
         One number a row.
     """
-    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    return rows.reduce(xp, subset_sum(xp, rows)[0])
+    given = temperature, axis, where, check
+    rows = checked(xp, x, k, *given, whole=True, solver=True)
+    if xp.own_rows:
+        return rows.reduce(xp, xp.partition(rows)[0])
+    law = drawn(xp, rows)
+    return marked(xp, rows, law, check).reduce(xp, sum_of(xp, rows, law)[0])
 
 
 def pair_marginals(
@@ -110,6 +116,12 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
         value, p = xp.partition(rows)
         return value, p, lambda: None
     law = drawn(xp, rows)
+    value, entropy = sum_of(xp, rows, law)
+    return value, law.p, entropy
+
+
+def sum_of(xp: Adapter, rows: Rows, law: subset_law.Found) -> tuple[Any, Any]:
+    """`log_partition` of rows with this law, and its derivative by tau."""
     at = rows.x, rows.whole, rows.part, rows.tau
     *found, u = xp.program(subset_law.partition, *at, law)
     value, fixed = map(xp.detach, found)
@@ -119,7 +131,14 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
         return xp.attach(fixed, {"x": (law.p, lambda: -u)})
 
     by = {"x": (rows.x, lambda: law.p), "tau": (rows.tau, entropy)}
-    return xp.attach(value, by), law.p, entropy
+    return xp.attach(value, by), entropy
+
+
+def marked(xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None) -> Rows:
+    """The rows, with those marked that nobody looked at and that are out of range."""
+    if xp.own_rows or xp.looks(rows.x, check):
+        return rows
+    return rows.marked(xp, law.t == law.t)
 
 
 def drawn(xp: Adapter, rows: Rows) -> subset_law.Found:

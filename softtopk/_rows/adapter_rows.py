@@ -61,6 +61,8 @@ class Asked(NamedTuple):
     ordinal : bool
         Whether only the order of the scores counts, so that `Rows.key` may hold
         integers which floats may not hold.
+    solver : bool
+        Whether the solver finds the rows out of range that nobody looked at.
     """
 
     x: Any
@@ -77,6 +79,7 @@ class Asked(NamedTuple):
     whole: bool = False
     finite: bool = False
     ordinal: bool = False
+    solver: bool = False
 
 
 class Rows(NamedTuple):
@@ -153,24 +156,32 @@ class Rows(NamedTuple):
         """
         return self._replace(fits=None)
 
-    def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
-        """The rows, with those that do not fit marked and made harmless.
-
-        Such a row gets the scores 0 and the budget 1, which every operator takes, and
-        a temperature that is not `warm` becomes 1.
+    def marked(self, xp: Adapter, fits: Any) -> Rows:
+        """The rows, with those that do not fit marked.
 
         Where one look is cheap, as on the CPU, rows that all fit are not marked: with
         a derivative, the marks would take as long as a small operator does.
         """
         if xp.looks(self.x, None) and bool(fits.all()):
             return self
+        return self._replace(fits=fits if self.fits is None else fits & self.fits)
+
+    def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
+        """The rows, with those that do not fit marked and made harmless.
+
+        Such a row gets the scores 0 and the budget 1, which every operator takes, and
+        a temperature that is not `warm` becomes 1.
+        """
+        marked = self.marked(xp, fits)
+        if marked is self:
+            return self
         tau = self.tau
         if warm is not None:
             tau = xp.hold(tau, warm) + xp.where(warm, xp.zeros_like(tau), 1)
-        fits = fits if self.fits is None else fits & self.fits
+        fits = marked.fits
         x = xp.hold(self.x, fits[..., None])
         whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
-        return self._replace(x=x, whole=whole, part=part, tau=tau, fits=fits)
+        return marked._replace(x=x, whole=whole, part=part, tau=tau)
 
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
@@ -566,7 +577,8 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
         at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
         verify(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
         return rows
-    return rows if asked.ordinal else screened(xp, rows, not none, asked)
+    skipped = asked.ordinal or asked.solver
+    return rows if skipped else screened(xp, rows, not none, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

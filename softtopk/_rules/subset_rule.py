@@ -14,6 +14,7 @@ from .._rows.numpy_rows import as_column, divide, quiet
 from .._search.subset_law import (
     Circle,
     Tilt,
+    circled,
     drift_of,
 )
 
@@ -32,17 +33,25 @@ def pull_subset_on_numpy(
     return gx, np.asarray(-moved.sum(axis=-1))
 
 
-def scaled(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
-    """The tangent of x / tau, up to a constant of each row that does not change p."""
+def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
+    """The tangent of p.
+
+    In a row out of range it is that of x less that of tau.  So what comes in there, and
+    is made NaN elsewhere, goes out.
+    """
     wide, dtau = (as_column(v) for v in (tilt.tau, dtau))
-    return (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
+    # The tangent of x / tau, up to a constant of each row that does not change p.
+    moved = (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
+    change = product(xp, tilt, circled(xp, tilt), moved)
+    return xp.where(tilt.fits[..., None], change, dx - dtau)
 
 
-def pull_subset(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> tuple[Any, Any]:
-    """The gradients by x, and by tau for each row, of g times p."""
-    wide = as_column(tilt.tau)
-    gx = product(xp, tilt, circle, g) / wide
-    return gx, -xp.sum(tilt.u * gx, axis=-1)
+def pull_subset(xp: Adapter, tilt: Tilt, g: Any) -> tuple[Any, Any]:
+    """The gradients by x, and by tau for each row, of g times p: see `push_subset`."""
+    wide, fits = as_column(tilt.tau), tilt.fits
+    gx = product(xp, tilt, circled(xp, tilt), g) / wide
+    gx = xp.where(fits[..., None], gx, g)
+    return gx, -xp.sum(xp.where(fits[..., None], tilt.u, 1) * gx, axis=-1)
 
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:

@@ -36,27 +36,37 @@ def solved(
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     one, rest = k.without(0), k.rest()
-    warm = in_range(tau)
-    fits = (row.top < math.inf) & (row.mean == row.mean) & warm
-    fits = fits & (k.part >= 0) & (k.whole >= 0) & (rest >= 0)
+    fits = in_order(k, tau, row)
     inner = fits & (one > 0) & (rest > 0)
-    safe = Budget(
-        xp.where(inner, k.whole, 0),
-        xp.where(inner, k.part, 0.5),
-        xp.where(inner, k.n, x.shape[-1]),
-    )
-    scale = xp.where(warm, tau, 1)
+    a, t = searched(curve, x, k, tau, row, inner)
+    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
+    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
+    a = xp.where(inner, a, 0)
+    return shares_at(curve, x, a, t, tau), a, t
+
+
+def in_order(k: Budget, tau: Any, row: Moments) -> Any:
+    """Whether the scores, the budget and the temperature of each row are in range."""
+    fits = (row.top < math.inf) & (row.mean == row.mean) & in_range(tau)
+    return fits & (k.part >= 0) & (k.whole >= 0) & (k.rest() >= 0)
+
+
+def searched(
+    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, inner: Any
+) -> tuple[Any, Any]:
+    """Anchors and offsets of the `inner` rows; those of the others may be anything.
+
+    The offset is NaN if the distance of a score to the threshold overflows.
+    """
+    xp = namespace(x)
 
     def split(middle: Any) -> Any:
         return root.gap_of(x, x, middle)
 
-    row = narrowed(split, safe, scale, row, inner)
-    a, t = root.solve_rows(curve, x, safe, scale, row, inner)
-    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
+    row = narrowed(split, k, tau, row, inner)
+    a, t = root.solve_rows(curve, x, k, tau, row, inner)
     near = xp.maximum(row.top - a, a - row.least) < math.inf
-    t = xp.where(fits & (near | ~inner), xp.where(inner, t, outer), math.nan)
-    a = xp.where(inner, a, 0)
-    return shares_at(curve, x, a, t, tau), a, t
+    return a, xp.where(near, t, math.nan)
 
 
 def shares_at(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:

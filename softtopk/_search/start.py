@@ -133,9 +133,11 @@ def narrowed(
         high = xp.where(going & ~enough, below, high)
         return low, high, going & (high - low > _NARROW * tau)
 
-    most, span = float(xp.finfo(row.mean.dtype).max), row.top - row.least
+    most = float(xp.finfo(row.mean.dtype).max)
+    # Half of the span at least, and all of it at most.
+    size = xp.maximum(row.top - row.mean, row.mean - row.least)
     # A span that overflows itself is at least `most` / tau temperatures wide.
-    wide = (span > most / 2**10 * tau) | ((span == math.inf) & (tau < most**0.5))
+    wide = (size > most / 2**11 * tau) | ((size > most / 4) & (tau < most**0.5))
     far = free & wide
     state = row.least, row.top, far
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)

@@ -22,11 +22,13 @@ import math
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
-from .._rows.adapter_rows import budget
+from .._rows.adapter_rows import budget, in_range
+from .._rows.budget import Budget
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from ..curves import SIGMOID
-from .special_rows import selected
+from .special_rows import in_order, searched
+from .start import measured
 
 DEPTH = {8: 27, 4: 13}
 """The most nodes that a row can need, M of `plan`, by the size of a float in bytes."""
@@ -43,14 +45,15 @@ class Found(NamedTuple):
 
     p: Any
     a: Any  # the shift is a + tau t
-    t: Any
+    t: Any  # NaN in a row out of range
     log_chance: Any  # log P(S = k)
 
 
 class Tilt(NamedTuple):
     """Independent entries, each selected with probability `pi`."""
 
-    inner: Any  # whether 0 < k < n: some entries are selected, but not all
+    fits: Any  # whether the values of a row are in range
+    inner: Any  # whether then 0 < k < n: some entries are selected, but not all
     special: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
     u: Any  # (x - s) / tau, 0 where an entry is not on
@@ -61,9 +64,9 @@ class Tilt(NamedTuple):
     skew: Any  # 2 pi - 1
     whole: Any
     count: Any
-    tau: Any
+    tau: Any  # 1 where it is out of range
     a: Any
-    t: Any
+    t: Any  # 0 where a row is not inner
 
 
 class Circle(NamedTuple):
@@ -78,22 +81,22 @@ class Circle(NamedTuple):
     log_chance: Any  # log P(S = k), (...)
 
 
-def tilted(
-    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any = None
-) -> Tilt:
-    """The tilt of rows with whole budgets, at a known a and t or after a search.
+def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Tilt:
+    """The tilt of rows with whole budgets, at the a and t of `shift_of`.
 
-    The rows have been checked, or are held: all of their values are in range.
+    A row out of range is not inner.  It has finite numbers, which mean nothing: the
+    callers make its results NaN.
     """
-    k, n = budget(x, whole, part), x.shape[-1]
-    inner = (k.whole > 0) & (k.rest() > 0)
+    # From here on the forward pass and the derivatives have the same operations, of
+    # which a compiler keeps one copy.
+    a, t = map(xp.detach, at)
+    k, n, fits = budget(x, whole, part), x.shape[-1], t == t
+    inner = fits & (k.whole > 0) & (k.rest() > 0)
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))
-    if at is None:
-        fixed = xp.detach(xp.where(inner[..., None], x, 0))
-        half = 0.5 * xp.ones_like(fixed[..., 0])
-        _, *at = selected(SIGMOID, fixed, whole - 1, half, xp.detach(tau), False)
-    a, t = map(xp.detach, at)
+    a, t = xp.where(inner, a, 0), xp.where(inner, t, 0)
+    warm = in_range(tau)
+    tau = xp.where(warm, tau, 1)
     wide = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
@@ -108,9 +111,25 @@ def tilted(
     pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
     v = r * (1 - r)
     all_of = (x > -math.inf) & (k.whole > 0)[..., None]
-    special = xp.where(all_of, xp.ones_like(x), 0)
+    special = xp.where(all_of | ~fits[..., None], xp.ones_like(x), 0)
     law = on, u, top, lean, pi, v, skew
-    return Tilt(inner, special, *law, whole, count, tau, a, t)
+    return Tilt(fits, inner, special, *law, whole, count, tau, a, t)
+
+
+def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, Any]:
+    """The shifts a + tau t of rows; t is NaN in a row out of range.
+
+    If a row is in range but the distance of a score to the shift overflows, a is NaN.
+    """
+    n, row = measured(x)
+    k = Budget(whole, part, n)
+    fits = in_order(k, tau, row) & (part == 0)
+    inner = fits & (k.whole > 0) & (k.rest() > 0)
+    k = Budget(k.whole - 1, 0.5 * xp.ones_like(row.mean), n)
+    a, t = searched(SIGMOID, x, k, tau, row, inner)
+    found = inner & (t == t)
+    a = xp.where(found, a, xp.where(inner, math.nan, xp.zeros_like(a)))
+    return a, xp.where(fits, xp.where(found, t, 0), math.nan)
 
 
 def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
@@ -220,10 +239,11 @@ def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
 
 def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
-    """The marginals of rows whose budgets are whole, and the shift that was found."""
-    tilt = tilted(xp, x, whole, part, tau)
+    """The marginals of rows with whole budgets, and the shift that was found."""
+    at = shift_of(xp, *map(xp.detach, (x, whole, part, tau)))
+    tilt = tilted(xp, x, whole, part, tau, at)
     circle = circled(xp, tilt)
-    return Found(marginals(xp, tilt, circle), tilt.a, tilt.t, circle.log_chance)
+    return Found(marginals(xp, tilt, circle), *at, circle.log_chance)
 
 
 def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:
@@ -263,7 +283,7 @@ def partition(
     soft = xp.sum(soft, axis=-1) + law.log_chance
     chosen = xp.sum(xp.where(top, x, 0), axis=-1)
     lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
-    value = chosen + lack * (tilt.a + tau * tilt.t) + tau * soft
+    value = chosen + lack * (tilt.a + tilt.tau * tilt.t) + tilt.tau * soft
     flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
     spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
     entropy = xp.where(tilt.inner, spread + soft, 0)

@@ -508,7 +508,7 @@ SLOPED = [
     if name not in ("top_k", "top_k_indices", "balanced_topk")
 ]
 SLOPED += [("jax", "soft_topk"), ("jax", "grad_topk"), ("jax", "softmax")]
-SLOPED += [("jax", "cross_entropy"), ("jax", "top_k_sum")]
+SLOPED += [("jax", "cross_entropy"), ("jax", "top_k_sum"), ("jax", "log_partition")]
 
 
 @pytest.mark.parametrize(("lib", "name"), SLOPED, indirect=["lib"])

@@ -156,3 +156,11 @@ def test_a_row_that_nobody_looks_at_has_a_gradient_that_is_nan():
     p = stk_torch.grad_topk(x, torch.tensor([2, 41, 3]), check=False)
     (gx,) = torch.autograd.grad(p.sum(), x)
     assert torch.isnan(gx).all(-1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("operator", [stk_jax.grad_topk, stk_jax.log_partition])
+def test_an_empty_row_that_nobody_looks_at_has_a_tangent_that_is_nan(operator):
+    x = jax.numpy.array([[-np.inf, -np.inf, -np.inf], [0.1, 0.4, 0.2]])
+    move = jax.numpy.array([[1.0, 0.5, 0.2], [0.3, 0.0, 0.2]])
+    _, change = jax.jvp(lambda x: operator(x, 1, check=False), (x,), (move,))
+    assert np.isnan(change[0]).all() and np.isfinite(change[1]).all()
