@@ -15,7 +15,9 @@ import numpy as np
 
 from .._rows.numpy_rows import Array
 from .chunk_pass import Listed, Survey, places
-from .chunk_search import NODES, SPREAD
+from .chunk_search import SPREAD
+
+NODES = len(SPREAD)
 
 
 class Counted(NamedTuple):
