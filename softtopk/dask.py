@@ -9,11 +9,11 @@ import dask.array as da
 1000.0
 
 A call looks for the threshold of each row before it returns, in two to four passes over
-the chunks (up to six for a few unusual rows; one for softmax and its logarithm).  Each
-pass is one graph for all rows, which reads each chunk once: the progress bar is
-``dask.diagnostics.ProgressBar``, or the dashboard of a cluster.  Results with an entry
-for each score are lazy, and read the chunks once more when they are computed.
-`persist` scores that would otherwise be
+the chunks (one for softmax and its logarithm; a few rows take more with entmax and an
+alpha close to 1, or with a curve of one's own).  Each pass is one graph for all rows,
+which reads each chunk once: the progress bar is ``dask.diagnostics.ProgressBar``, or
+the dashboard of a cluster.  Results with an entry for each score are lazy, and read the
+chunks once more when they are computed.  `persist` scores that would otherwise be
 loaded or calculated anew each time.
 
 The threads, processes and machines of a scheduler make no difference to any bit, as
