@@ -17,7 +17,7 @@ import numpy as np
 from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import CLIP, EXP, Curve, Entmax
 from . import root
-from .numpy_sums import Scheme, _FlatEntmaxSums, column, scheme_of
+from .numpy_sums import FlatEntmaxSums, Scheme, column, scheme_of
 from .start import rebase
 
 PART = 1 << 18
@@ -277,8 +277,8 @@ def schemed(
     for used in (np.dtype(dtype), np.dtype(np.float64)):
         anchor, reach = middle.a.astype(used).astype(np.float64), _REACH[used]
         t = (nodes.a - anchor[:, None]) / tau + nodes.t
-        # `_FlatEntmaxSums.place` takes log(1 - b offset), so b offset is far below 1.
-        if isinstance(curve, Entmax) and kind is _FlatEntmaxSums:
+        # `FlatEntmaxSums.place` takes log(1 - b offset), so b offset is far below 1.
+        if isinstance(curve, Entmax) and kind is FlatEntmaxSums:
             reach = 0.25 / curve.b
         if kind and (abs(t) < reach).all():
             return anchor, t, kind(curve, size, used), used
@@ -380,7 +380,7 @@ def _of_scheme(
             C = 0 * P
         elif curve is CLIP:  # which counts otherwise
             m, C = C, 0 * P
-        elif isinstance(scheme, _FlatEntmaxSums):
+        elif isinstance(scheme, FlatEntmaxSums):
             W = W * np.exp(scheme.b * at)
         found[j, 0], found[j, 1], found[j, 2], found[j, 3] = m, P, C, W
     return found[None] if single else found.transpose(2, 0, 1)

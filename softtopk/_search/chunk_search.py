@@ -473,8 +473,8 @@ class ChunkSearch:
             v, at = u - s[:, None], Points(at.a, at.t + s)
             p, q, one = curve.value(v), curve.complement(v), on & counted(curve, v)
             w = np.where(np.isfinite(v), curve.slope(v), 0)
-            below, fall = _tail(P[0], squares[0], at.minus(low.at, tau))
-            above, rise = _tail(C[1], squares[1], high.at.minus(at, tau))
+            below, fall = _moved_sum(P[0], squares[0], at.minus(low.at, tau))
+            above, rise = _moved_sum(C[1], squares[1], high.at.minus(at, tau))
             below = below + (times * np.where(on & ~one, p, 0)).sum(axis=-1)
             above = above + (times * np.where(one, q, 0)).sum(axis=-1)
             left = budget.without(M[0] + (times * one).sum(axis=-1))
@@ -928,7 +928,7 @@ def _outward(at: Points, by: Any, tau: float, side: int) -> Array:
     return x + side * 8 * np.finfo(np.float64).eps * size
 
 
-def _tail(first: Array, squares: Array, s: Array) -> tuple[Array, Array]:
+def _moved_sum(first: Array, squares: Array, s: Array) -> tuple[Array, Array]:
     """A sum of shares, s temperatures farther from the threshold, and its slope.
 
     `first` is the sum at s = 0, and `squares` the sum of their squares, or 0.

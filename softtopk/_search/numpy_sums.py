@@ -346,7 +346,7 @@ class _EntmaxSums(Scheme):
         return base
 
 
-class _FlatEntmaxSums(_EntmaxSums):
+class FlatEntmaxSums(_EntmaxSums):
     """Entmax with alpha < 3/2, whose slope is 0 at the point where shares start.
 
     The exponent 1/b > 2 multiplies the relative rounding error of the base
@@ -426,7 +426,7 @@ _QUICK: dict[Curve, type[Scheme]] = {
 def scheme_of(curve: Curve) -> type[Scheme] | None:
     """The scheme of a curve that has one."""
     if type(curve) is Entmax:
-        return _EntmaxSums if curve.b >= 0.5 else _FlatEntmaxSums
+        return _EntmaxSums if curve.b >= 0.5 else FlatEntmaxSums
     return _QUICK.get(curve)
 
 
