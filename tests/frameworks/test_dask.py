@@ -175,7 +175,7 @@ def drawn(seed):
 @pytest.mark.parametrize("curve", CURVES, ids=str)
 def test_no_row_takes_more_than_four_passes(curve):
     """Of these kinds, at temperatures from 1e-6 to 100 times its spread."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(14)
     for seed in range(4):
         for kind, (x, spread) in enumerate(drawn(seed)):
             tau, n = spread * 10 ** rng.uniform(-6, 2), np.isfinite(x).sum()
