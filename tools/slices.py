@@ -72,8 +72,13 @@ def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:
 def changed(tree: ast.AST) -> set[str]:
     """Names of what a cell may change in place: ``a[0] = 1``, ``a.b = 1``, ``a.f(1)``.
 
+    Who changes an item in a loop changes what the loop runs over.  A class that is
+    called makes something new.
+
     >>> sorted(changed(ast.parse("a[0] = 1\\nf(b)\\nfor i in c: d.e.append(i)")))
     ['a', 'd']
+    >>> sorted(changed(ast.parse("for a in b.values(): a[0] = 1\\nc.Table(1)")))
+    ['a', 'b']
     """
     places: list[ast.AST] = []
     for node in ast.walk(tree):
@@ -81,13 +86,22 @@ def changed(tree: ast.AST) -> set[str]:
             places += [node] if isinstance(node.ctx, ast.Store) else []
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             called = node.value.func
-            places += [called] if isinstance(called, ast.Attribute) else []
+            if isinstance(called, ast.Attribute) and not called.attr[0].isupper():
+                places.append(called)
     names = set()
     for place in places:
         while isinstance(place, ast.Subscript | ast.Attribute):
             place = place.value
         names |= {place.id} if isinstance(place, ast.Name) else set()
+    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For)]
+    for loop in reversed(loops):  # an inner loop before those around it
+        if _named(loop.target) & names:
+            names |= _named(loop.iter)
     return names
+
+
+def _named(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def needed(cells: list[Notebook], wanted: Collection[int]) -> list[int]:
