@@ -105,7 +105,7 @@ class Linearization:
         Parameters
         ----------
         value : array
-        rows : Rows
+        rows : NumPyRows
         root : (R, n) array
             w is its power `times`: that may leave the range where no product does.
         tau : float or (R,) array

@@ -205,7 +205,7 @@ class Call(NumPy):
         eps = float(np.finfo(given.x.dtype).eps)
         # A caller who wants all entries passes the sum of the costs as k.  Summed in
         # the type of the scores, it may exceed the exact sum by its rounding error:
-        # `check` accepts that, and the budget is lowered to the exact sum.
+        # `check_costs` accepts that, and the budget is lowered to the exact sum.
         exact = core.check_costs(scores, c, budget, eps, "x")
         budget = np.minimum(budget, exact)
         if asked.empty == "all":

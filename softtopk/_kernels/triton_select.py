@@ -360,7 +360,7 @@ def select_kernel(
         a1, t1 = _moved(0.5 * least1 + 0.5 * most, zero, origin - CENTRE, tau)
         a, t = tl.where(flat, a1, a), tl.where(flat, t1, t)
 
-    # The shares, and the pair of the threshold itself: selection.shares.
+    # The shares, and the pair of the threshold itself: `special_rows.shares_at`.
     near = (tl.abs(top - a) < INF) & (tl.abs(least - a) < INF)
     known = tl.where(near, t, NAN)
     a1, t1 = _moved(a, t, -origin, tau)

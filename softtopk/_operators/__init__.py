@@ -12,6 +12,6 @@ and `softtopk.jax`, which `tools/frameworks_modules.py` writes.
 - ``attach(value, by)`` is a number for each row whose derivatives are given.  NumPy
   keeps them for `linearize`.
 
-Some operators keep a body of their own on NumPy, where it is quicker: `top_k`,
-`top_k_sum`, the maps to the simplex, and the random subsets.
+Some operators have a body of their own on NumPy too, where it is quicker: those of
+`hard.py`, `simplex.py` and `subset.py`, and part of those of `sorting.py`.
 """

@@ -35,7 +35,7 @@ from .._rows.numpy_rows import as_column, check_axis, check_draws
 from .._search.polynomials import products, with_places
 from ..curves import SIGMOID
 from .selection_body import of_checked
-from .subset_body import drawn, subset_sum
+from .subset_body import law_of, subset_sum
 
 __all__ = ["sample_shares", "sample_topk", "sample_topk_st", "subset_log_prob"]
 
@@ -117,7 +117,7 @@ def sample_topk_st(
     given = temperature, axis, where, check
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     hard = xp.detach(_subsets(xp, rows, k, rng, draws, check))
-    p = drawn(xp, rows).p
+    p = law_of(xp, rows).p
     return _shaped(xp, rows, hard + (p - xp.detach(p)), draws)
 
 

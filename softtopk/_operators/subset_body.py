@@ -1,4 +1,4 @@
-"""Random subsets (GradTopK), over an adapter."""
+"""GradTopK: how likely each entry, and each pair, is in a random subset of k."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def grad_topk(
     given = temperature, axis, where, check
     more: dict[str, Any] = {"whole": True, "empty": empty, "solver": True}
     rows = checked(xp, x, k, *given, **more)
-    law = drawn(xp, rows)
+    law = law_of(xp, rows)
     return marked(xp, rows, law, check).expand(xp, law.p)
 
 
@@ -78,7 +78,7 @@ def log_partition(
     rows = checked(xp, x, k, *given, whole=True, solver=True)
     if xp.own_rows:
         return rows.reduce(xp, xp.partition(rows)[0])
-    law = drawn(xp, rows)
+    law = law_of(xp, rows)
     return marked(xp, rows, law, check).reduce(xp, sum_of(xp, rows, law)[0])
 
 
@@ -105,7 +105,7 @@ def pair_marginals(
         With the marginals on the diagonal; the batch comes first.
     """
     rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
-    law, given = drawn(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
+    law, given = law_of(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
     found = xp.program(subset_law.pairs, *given, law.a, law.t)
     return xp.astype(rows.spoil(xp, found), rows.dtype)
 
@@ -115,7 +115,7 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     if xp.own_rows:
         value, p = xp.partition(rows)
         return value, p, lambda: None
-    law = drawn(xp, rows)
+    law = law_of(xp, rows)
     value, entropy = sum_of(xp, rows, law)
     return value, law.p, entropy
 
@@ -141,6 +141,6 @@ def marked(xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None) -
     return rows.marked(xp, law.t == law.t)
 
 
-def drawn(xp: Adapter, rows: Rows) -> subset_law.Found:
+def law_of(xp: Adapter, rows: Rows) -> subset_law.Found:
     """The law of the random subsets of the rows."""
     return subset_law.Found(*xp.subset(rows.x, rows.whole, rows.part, rows.tau))

@@ -259,7 +259,7 @@ def as_rows(
         entries is that number.
     ordinal : bool
         Whether only the order of the scores counts.  Integers that floats do not hold
-        are then kept as `Rows.key`; otherwise they are an error if the conversion
+        are then kept as `NumPyRows.key`; otherwise they are an error if the conversion
         changes the gaps between them.
 
     Raises
@@ -803,7 +803,7 @@ def without_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ..
 def with_axes(
     batch: tuple[int, ...], axes: tuple[int, ...], sizes: Sequence[int]
 ) -> tuple[int, ...]:
-    """The inverse of `without`, for ascending axes of these sizes."""
+    """The inverse of `without_axes`, for ascending axes of these sizes."""
     shape = list(batch)
     for axis, size in zip(axes, sizes, strict=True):
         shape.insert(len(batch) + len(axes) + axis, size)

@@ -251,7 +251,7 @@ class Thresholds:
 
     Attributes
     ----------
-    order : (..., n) integers
+    permutation : (..., n) integers
         The scores in descending order.
     x, tau
         The scores in this order and the temperature (..., 1), both times `scale`.

@@ -1,4 +1,7 @@
-"""NumPy's searches for another library's rows on the CPU."""
+"""NumPy's searches for rows of other libraries, given as arrays of 32 or 64 bits.
+
+The adapters have converted them: see `select_on_numpy` in `torch_autograd_selection`.
+"""
 
 from __future__ import annotations
 
