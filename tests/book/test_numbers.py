@@ -1,7 +1,7 @@
 """One number for one experiment: the pages that report the routers agree.
 
 The experiment of *training/router* is reported there and on *Which one to use*;
-the recipe of the mixture of experts repeats it in a shorter run with its own layer, and
+the recipe of the mixture of experts repeats it in fewer splits with its own layer, and
 quotes the chapter. A gate and a start have one name on all of them.
 """
 
@@ -104,7 +104,7 @@ def test_the_advice_is_what_the_numbers_say() -> None:
         gate, layer = lines[case]
         assert is_among_the_best(measured, case.removesuffix(" or more"), gate)
         assert case.split("$")[1] in layer  # the same k
-        assert "rate" not in layer  # rate 1, the default of the layer
+        assert "rate" not in layer  # the default of the layer, 0.125
         assert gate.startswith("hard undivided" if "k=1" in case else "hard renorm")
         assert gate.endswith("balanced by error")
     for budget in ("$k=1$", "$k=2$"):
@@ -145,9 +145,29 @@ def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
     # what it prints itself, by budget and gate: first the level start, then the uneven
     lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
     own = {(k, gate): float(right) for k, gate, right in lines}
-    assert f"it is at {hard:.2f} instead of {own['2', 'hard renormalised']:.2f}" in text
-    for gate, of_chapter in (("hard undivided", plain), ("soft", soft)):
-        assert abs(own["1", gate] - of_chapter) < 0.015
+    for budget, gate, of_chapter in (
+        ("1", "hard undivided", plain),
+        ("1", "soft", soft),
+        ("2", "hard renormalised", hard),
+        ("2", "balanced", balanced),
+        ("2", "soft", chapter["soft"][uneven]),
+    ):
+        assert abs(own[budget, gate] - of_chapter) < 0.015
+
+
+def test_a_balanced_gate_is_said_with_its_rate() -> None:
+    """For k = 1 a larger rate gains two points: where 91 stands, it is said."""
+    name = "training/router.ipynb"
+    lines = re.findall(r"^error, k=1 (.*)", printed(name), re.MULTILINE)
+    _, default, large = re.findall(r"(0\.\d\d) \(", lines[0])
+    table = accuracies(text_of(name))["balanced by error"]
+    assert float(default) == table["uneven, $k=1$"]
+    assert f"it has {large} from either start" in text_of(name)
+    for page in ("practice/choosing.md", "recipes/mixture-of-experts.ipynb"):
+        text = text_of(page)
+        assert f"ten times this rate gives {large[2:]}" in text or (
+            f"at ten times the default rate {large[2:]}" in text
+        )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import softtopk.torch as stk
 
@@ -26,8 +27,8 @@ experts = [torch.nn.Linear(8, 3) for _ in range(4)]
 layer, x = MixtureOfExperts(8, experts, k=2, soft=True), torch.randn(10, 8)
 layer(x).square().sum().backward()
 assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
-for tau, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
-    layer.tau.fill_(tau)
+for factor, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
+    layer.factor.fill_(factor)
     layer(x)
     assert layer.learning == learning and abs(layer.load.mean() - 1) < 1e-6
 layer.soft = False
@@ -48,7 +49,7 @@ one(x).square().sum().backward()
 assert (one.router.weight.grad != 0).any()
 # Soft for k = 1: the hard layer that it becomes has outputs of the same size.
 first = MixtureOfExperts(8, experts, k=1, soft=True)
-first.tau.fill_(1e-4)
+first.factor.fill_(1e-4)
 assert torch.allclose(first(x), first.eval()(x), atol=1e-6)
 # Scores are never rounded to 16 bits, neither under autocast nor in a cast model.
 seen = []
@@ -59,6 +60,19 @@ first.bfloat16().router.float()
 first.bias = first.bias.float()
 both = {first.train(mode)(x.bfloat16()).dtype for mode in (True, False)}
 assert both == {torch.bfloat16} and {*seen} == {torch.float32}
+# Padding is left out as the page says; and equal scores have a temperature.
+same = MixtureOfExperts(8, [torch.nn.Linear(8, 8) for _ in range(4)], k=2)
+keep = torch.tensor([[True] * 5, [True, True, False, False, False]])
+out = torch.zeros_like(three)
+out[keep] = same(three[keep])
+tokens = same.load * 7 * 2 / 4
+assert not out[~keep].any() and torch.allclose(tokens, tokens.round())
+assert abs(tokens.sum() - 7 * 2) < 1e-5
+torch.nn.init.zeros_(same.router.weight)
+torch.nn.init.zeros_(same.router.bias)
+same.bias.zero_()
+same.soft = True
+assert same(x).isfinite().all() and same.learning == 4
 """,
     "sparse-autoencoder": """
 model, x = BatchTopKAutoencoder(6, 20, 3, soft=True), torch.randn(30, 6)
@@ -271,7 +285,7 @@ def falling():
     torch.manual_seed(0)
     experts = [torch.nn.Linear(6, 6) for _ in range(4)]
     layer = copied("mixture-of-experts", "MixtureOfExperts")(6, experts, 2, soft=True)
-    yield layer, layer.tau
+    yield layer, layer.factor
     layer = copied("sparse-autoencoder", "BatchTopKAutoencoder")(6, 20, 3, soft=True)
     yield layer, layer.tau
     layer = copied("learned-budget", "LearnedTopK")(6, 3)
@@ -307,6 +321,106 @@ def test_the_temperature_of_annealing_compiles_nothing_again():
     for t in range(4):
         step(scores, annealing(t, scores, 2))
     assert counter.frame_count == 1
+
+
+def mixture(n, k, width=6, out=5, **given):
+    """The layer to copy, with linear experts."""
+    torch.manual_seed(0)
+    experts = [torch.nn.Linear(width, out) for _ in range(n)]
+    return copied("mixture-of-experts", "MixtureOfExperts")(width, experts, k, **given)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_dispatch_is_the_sum_over_the_experts(k):
+    """In values and gradients, also where an expert has no token."""
+    layer = mixture(4, k).double()
+    x = torch.randn(12, 6, dtype=torch.double, requires_grad=True)
+    g = torch.rand(12, k, dtype=torch.double, requires_grad=True)
+    s = torch.randn(12, 4)
+    s[:, 2] = -9  # no token
+    chosen = s.topk(k).indices
+    place = [(g * (chosen == i)).sum(-1, keepdim=True) for i in range(4)]
+    wanted = sum(p * expert(x) for p, expert in zip(place, layer.experts, strict=True))
+    found = layer.dispatch(x, chosen, g)
+    torch.testing.assert_close(found, wanted)
+    assert not (chosen == 2).any()
+    leaves, onto = (x, g, *layer.experts.parameters()), torch.randn_like(wanted)
+    slopes = [torch.autograd.grad(v, leaves, onto) for v in (found, wanted)]
+    for one, two in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+class Waits(TorchDispatchMode):
+    """The operations whose result, or its shape, the program has to wait for."""
+
+    TAGS = frozenset({torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output})
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        by_number = function is torch.ops.aten.index.Tensor and not any(
+            v.dtype == torch.bool for v in args[1] if v is not None
+        )
+        if self.TAGS & {*function.tags} and not by_number:
+            self.found.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("n", [4, 16])
+def test_the_layer_waits_once_however_many_experts_it_has(n, monkeypatch):
+    layer, x, lists = mixture(n, 2), torch.randn(12, 6), []
+    usual = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda t: lists.append(t) or usual(t))
+    with Waits() as waits:
+        layer(x).sum().backward()
+    assert waits.found == [] and [len(v) for v in lists] == [n]
+
+
+@pytest.mark.parametrize(("n", "k", "tokens"), [(4, 1, 12), (8, 2, 5), (64, 2, 40)])
+def test_an_idle_expert_rises_by_the_rate(n, k, tokens):
+    """Whatever the number of experts, k and the batch are."""
+    for rate in (None, 0.5):
+        layer = mixture(n, k, **({"rate": rate} if rate else {}))
+        with torch.no_grad():
+            layer.router.bias[:k] += 1e3
+        layer(torch.randn(tokens, 6))
+        assert (layer.bias[k:] == (rate or 0.125)).all()
+        assert (layer.bias[:k] < 0).all() and layer.bias.sum().abs() < 1e-4
+
+
+def test_the_temperature_of_the_layer_follows_its_scores():
+    """It is the deviation of the biased scores times the factor."""
+    layer, x, seen = mixture(8, 2, soft=True), torch.randn(12, 6), []
+    soft = stk.soft_topk
+    layer.bias.copy_(torch.randn(8))
+    layer.factor.fill_(0.3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stk, "soft_topk", lambda *a, **b: seen.append(b) or soft(*a, **b))
+        layer(x)
+    wanted = 0.3 * (layer.router(x) + layer.bias).std(-1).mean()
+    torch.testing.assert_close(seen[0]["temperature"], wanted.detach())
+
+
+def test_the_layer_adds_up_the_loads_of_all_processes(monkeypatch):
+    """Two processes with half of the batch each move the bias as one with all of it."""
+    x, alone, called = torch.randn(20, 6), mixture(4, 2), []
+    alone(x)
+    first, second = mixture(4, 2), mixture(4, 2)
+    second(x[12:])
+
+    def add(tokens):
+        called.append(tokens)
+        tokens += second.load * (8 * 2 / 4)
+
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "all_reduce", add)
+    first(x[:12])
+    torch.testing.assert_close(first.load, alone.load)
+    torch.testing.assert_close(first.bias, alone.bias)
+    first.eval()(x[:12])  # one process may test alone
+    assert len(called) == 1
 
 
 def test_the_gate_to_copy_rounds_no_scores_to_16_bits():
