@@ -122,6 +122,69 @@ def test_dead_features_alone_learn_from_the_auxiliary_loss(small, vectors):
         assert moved[5:9].all() and not moved[:5].any() and not moved[9:].any()
 
 
+def recipe():
+    """What the recipe offers to copy: its class, and what its folded cell adds."""
+    path = BENCHMARKS.parent / "book" / "recipes" / "sparse-autoencoder.ipynb"
+    code = [c["source"] for c in json.loads(path.read_text("utf8"))["cells"]]
+    names = {}
+    for start in ("import torch", "class TopKAutoencoder"):
+        (source,) = [lines for lines in code if lines[0].startswith(start)]
+        exec("".join(source), names)
+    return names
+
+
+@pytest.mark.parametrize("selection", ["TopK", "BatchTopK"])
+def test_the_classes_to_copy_are_those_that_were_measured(small, vectors, selection):
+    torch.manual_seed(0)
+    model = small.Autoencoder(selection)
+    for bias in (model.centre, model.shift):
+        torch.nn.init.normal_(bias, std=0.1)
+    copy = recipe()[f"{selection}Autoencoder"](128, 64, 4)
+    copy.load_state_dict(model.state_dict(), strict=False)
+    for mode in (True, True, False):
+        found, wanted = (layer.train(mode)(vectors) for layer in (copy, model))
+        for one, other in zip(found, wanted, strict=True):
+            assert torch.allclose(one, other, atol=1e-6)
+        assert copy.threshold == model.threshold
+        assert torch.equal(copy.silent, model.silent)
+    each = (found[1] > 0).sum(1)
+    assert bool((each == 4).all()) == (selection == "TopK")
+
+
+@pytest.mark.parametrize("dead", [5, 40])  # fewer than the loss takes, and more
+def test_the_auxiliary_loss_to_copy_is_the_one_that_was_measured(
+    small, vectors, dead, monkeypatch
+):
+    monkeypatch.setattr(small, "AUXILIARY", 8)
+    names = recipe()
+    model, copy = small.Autoencoder("TopK"), names["TopKAutoencoder"](128, 64, 4)
+    copy.load_state_dict(model.state_dict(), strict=False)
+    losses = []
+    for layer in (model, copy):
+        out, _, s = layer.eval()(vectors)
+        layer.silent[:] = small.SILENT - 1
+        layer.silent[:dead] += 1
+        if layer is model:
+            losses.append(model.auxiliary_loss(s, vectors - out))
+        else:
+            given = small.SILENT, small.AUXILIARY
+            losses.append(names["auxiliary_loss"](copy, s, vectors - out, *given))
+        losses[-1].backward()
+    assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-5)
+    for name in ("decoder", "encoder", "shift"):
+        wanted, found = (layer.get_parameter(name).grad for layer in (model, copy))
+        assert wanted.any() and torch.allclose(found, wanted, atol=1e-7), name
+
+
+def test_without_a_dead_feature_the_auxiliary_loss_to_copy_is_zero(vectors):
+    names = recipe()
+    model = names["BatchTopKAutoencoder"](128, 64, 4)
+    out, _, s = model(vectors[None])
+    loss = names["auxiliary_loss"](model, s, vectors[None] - out)
+    loss.backward()
+    assert loss == 0 and not model.decoder.grad.any()
+
+
 def test_the_activations_are_scaled_and_give_the_bits_of_the_model(autoencoder):
     data, text = activations(autoencoder)
     assert data.train.mean(0).abs().max() < 1e-5

@@ -77,7 +77,7 @@ assert same(x).isfinite().all() and same.learning == 4
     "sparse-autoencoder": """
 model, x = BatchTopKAutoencoder(6, 20, 3, soft=True), torch.randn(30, 6)
 for model.soft in (True, False):
-    out, f = model(x)
+    out, f, s = model(x)
     (out - x).square().sum().backward()
     assert (model.encoder.grad != 0).any(0).all() or not model.soft
     assert (f != 0).all() == model.soft
@@ -85,29 +85,45 @@ hard = f
 model.soft = True
 model.tau.fill_(1e-5)
 assert torch.allclose(model(x)[1].relu(), hard, atol=1e-6)
+assert torch.allclose(s, (x - model.centre) @ model.encoder + model.shift, atol=1e-6)
 assert 0 < f.count_nonzero() <= 90 and model.threshold > 0
 assert model.dead(2) == 20 - f.any(0).sum()
 model.normalise()
 assert torch.allclose(model.decoder.norm(dim=1), torch.ones(20))
-_, whole = model.eval()(x)
+_, whole, _ = model.eval()(x)
 assert torch.allclose(model(x[:1])[1], whole[:1], atol=1e-6)
 # A sequence is its vectors, and the whole batch has one budget.
 three = x.reshape(2, 15, 6)
 for mode in (True, False):
-    out, f = model.train(mode)(three)
-    assert out.shape == three.shape and f.shape == (2, 15, 20)
+    out, f, s = model.train(mode)(three)
+    assert out.shape == three.shape and f.shape == s.shape == (2, 15, 20)
     assert torch.allclose(f.flatten(0, 1), model(x)[1], atol=1e-6)
+# Padding that is left out has no part of the budget.
+keep = torch.arange(15) < torch.tensor([[15], [9]])
+wanted = model.train()(torch.cat([three[0], three[1, :9]]))
+assert all(map(torch.equal, model(three[keep]), wanted))
+# The border is that of the hard selection of the whole batch.
+kept = stk.top_k(wanted[2].detach(), 3 * 24, dim=None) > 0
+assert model.border(wanted[2].detach()) == wanted[2][kept].min()
 # Pre-activations are never rounded to 16 bits.
 model.soft = False
 for mode in (True, False):
-    out, f = model.train(mode)(x)
+    out, f, s = model.train(mode)(x)
     with torch.autocast("cpu", torch.bfloat16):
-        short, same = model(x)
-    assert torch.equal(f, same) and short.dtype == out.dtype == torch.float32
+        short, *same = model(x)
+    assert all(map(torch.equal, (f, s), same))
+    assert short.dtype == out.dtype == torch.float32
     assert torch.allclose(short, out, atol=0.1)
-    short, near = model(x.bfloat16())
-    assert short.dtype == torch.bfloat16 and near.dtype == torch.float32
+    short, *near = model(x.bfloat16())
+    assert short.dtype == torch.bfloat16 and near[0].dtype == torch.float32
     assert model(x.double())[0].dtype == torch.float64
+# It begins at the mean of the data, which is not summed up in 16 bits.
+many = 1 + torch.randn(4, 500, 6)
+model.begin(many)
+assert torch.allclose(model.centre, many.mean((0, 1)), atol=1e-6)
+model.begin(many.bfloat16())
+mean = many.bfloat16().float().mean((0, 1))
+assert torch.allclose(model.centre, mean, atol=1e-6) and model.centre.requires_grad
 """,
     "recall-at-k": """
 similar = torch.randn(5, 12, requires_grad=True)
