@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -139,6 +140,24 @@ cold = recall_loss(similar, relevant, 4, tau=1e-6)
 assert abs(1 - cold - recall(similar, relevant, 4).mean()) < 1e-6
 usual = torch.nn.functional.cross_entropy(similar / 0.1, torch.arange(5))
 assert torch.allclose(contrastive(similar, torch.eye(5, 12)), usual)
+for dtype in (torch.float16, torch.bfloat16):  # computed in 32 bits
+    short = similar.detach().to(dtype)
+    for loss in (contrastive, lambda s, r: recall_loss(s, r, 4)):
+        found = loss(short, relevant)
+        assert found.dtype == torch.float32 and found == loss(short.float(), relevant)
+every = torch.randn(5, 4, requires_grad=True)  # a list of all documents
+recall_loss(every, relevant[:, :4], 4).backward()
+assert not every.grad.any()
+try:
+    recall_loss(every, relevant[:, :4], 5)
+except ValueError:
+    pass
+else:
+    raise AssertionError("a batch with fewer than k documents")
+# Documents that no query of the batch has: InfoNCE with more columns.
+more = torch.cat([similar, torch.randn(5, 30)], 1)
+usual = torch.nn.functional.cross_entropy(more / 0.1, torch.arange(5))
+assert torch.allclose(contrastive(more, torch.eye(5, 42)), usual)
 relevant[0] = False  # without a relevant document: 0
 assert contrastive(similar, relevant).isfinite()
 """,
@@ -211,6 +230,10 @@ layer.scores.data = torch.randn(10)
 assert layer.place.grad > 0  # the price, 2, is above the gain, 1
 assert layer.place.shape == (1,)  # as `fully_shard` asks
 assert (layer.eval()(x).sum(1) == 4).all() and layer(x).unique().tolist() == [0, 1]
+layer.scores.data[:] = 0  # all equal: the first
+assert layer(x)[0].tolist() == [1] * 4 + [0] * 6
+layer.place.data[:] = -9  # no budget
+assert not layer(x).any()
 """,
     "annealing": """
 annealing, scores = Annealing(50), torch.randn(9, 6)
@@ -528,3 +551,22 @@ def test_the_top_5_error_of_16_bits_is_computed_in_32_in_jax():
         found = error(x, y, 3, log=log)
         assert found.dtype == jnp.float32
         assert float(found) == float(error(x.astype(jnp.float32), y, 3, log=log))
+
+
+def test_the_recall_loss_of_16_bits_is_computed_in_32_in_jax():
+    (code,) = in_jax("recall-at-k")
+    defined = {}
+    exec(code, defined)
+    loss = defined["recall_loss"]
+    rng = np.random.default_rng(1)
+    similar = jnp.asarray(rng.normal(size=(6, 9)), jnp.bfloat16)
+    relevant = jnp.asarray(rng.random((6, 9)) < 0.4)
+    found = loss(similar, relevant, 3)
+    assert found.dtype == jnp.float32
+    assert float(found) == float(loss(similar.astype(jnp.float32), relevant, 3))
+    for dtype in (jnp.float16, jnp.bfloat16, jnp.float32):  # ties, and only ties
+        for tau in (1.0, 1e-3):
+            equal = jnp.full((6, 9), 0.5, dtype)
+            slope = jax.grad(loss)(equal, relevant, 3, tau)
+            assert slope.dtype == dtype
+            assert jnp.isfinite(slope).all() and slope.any()
