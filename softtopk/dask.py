@@ -1,7 +1,6 @@
 """The operators on Dask arrays: no chunk moves, and only a few numbers of each travel.
 
->>> import dask
-import dask.array as da
+>>> import dask.array as da
 >>> import softtopk.dask as stk
 >>> x = da.arange(1_000_000, chunks=250_000) / 1e5
 >>> p = stk.soft_topk(x, k=1000)  # computes the threshold; the shares are lazy
