@@ -544,9 +544,17 @@ def _of_order(alpha: Any) -> Curve:
     return entmax_curve(float(given))
 
 
-def _in_chunks(x: Any) -> bool:
-    """Whether an array may stay in its file or graph, as those of Zarr and h5py do."""
-    return hasattr(x, "chunks") or dask.is_dask_collection(x)
+def _for_dask(x: Any) -> bool:
+    """Whether an array may stay in its graph or its file, or on its device."""
+    if isinstance(x, list | tuple):
+        return any(map(dask.is_dask_collection, x))
+    typed = isinstance(getattr(x, "dtype", None), np.dtype)
+    return dask.is_dask_collection(x) or (typed and not isinstance(x, np.ndarray))
+
+
+def _known(x: Array) -> Any:
+    """An array of NumPy in chunks; objects stay as they are, for the error."""
+    return x if x.dtype.hasobject else da.asarray(x)
 
 
 class _DaskRows:
@@ -573,13 +581,11 @@ class _DaskRows:
                 f"got {type(asked.cost).__name__}"
             )
         x = asked.x
-        if not _in_chunks(x):
-            x = as_array(x, "x")
+        x = da.asarray(x) if _for_dask(x) else _known(as_array(x, "x"))
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise TypeError(
                 f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
             )
-        x = da.asarray(x)
         check_unmasked(x._meta, "x", ", and what takes part by `where`")
         axes = check_axis(asked.axis, x.ndim, "x")
         if 0 in [x.shape[i] for i in axes]:
@@ -588,12 +594,10 @@ class _DaskRows:
                 f"got shape {x.shape}"
             )
         if where is not None:
-            if not _in_chunks(where):
-                where = as_mask(where)
+            where = da.asarray(where if _for_dask(where) else as_mask(where))
+            check_unmasked(where._meta, "where")
             if where.dtype != np.bool_:
                 raise TypeError(f"where must be boolean, got dtype {where.dtype}")
-            where = da.asarray(where)
-            check_unmasked(where._meta, "where")
             try:
                 where = da.broadcast_to(where, x.shape)
             except ValueError:
@@ -615,7 +619,8 @@ class _DaskRows:
         if any(math.isnan(size) for size in x.shape[:batch]):
             x = x.copy()
             x.compute_chunk_sizes()
-            self.shape = self.given = ()
+            shape = da.moveaxis(x, range(-len(axes), 0), axes).shape
+            self.shape = self.given = shape if axes else x.shape[:-1]
         self.lay_out(x, batch)
         self.asked, self.curve = asked, resolve(asked.curve)
 

@@ -226,8 +226,8 @@ def select_kernel(
     # `fits` is true for a row whose scores, budget k and temperature are in range.
     # `inner` is true where moreover 0 < k < count, the number of finite entries: only
     # these rows have a threshold to search for.  The others get harmless arguments
-    # here, and `outer` or NaN as t after the search.  `solved` in
-    # _search/special_rows.py does the same.
+    # here, and `outer` or NaN as t after the search, as `solved` in
+    # _search/special_rows.py gives them.
     others = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)

@@ -323,14 +323,20 @@ def as_adapter_rows(
     return Rows(*found, nothing, key, way=way)
 
 
+def native(values: Any) -> Any:
+    """An array of NumPy in the order of bytes that other libraries take."""
+    if isinstance(values, np.ndarray) and not values.dtype.isnative:
+        return values.astype(values.dtype.newbyteorder("="))
+    return values
+
+
 def scores(xp: Adapter, x: Any, name: str) -> Any:
     """The scores as an array of the library, or an error that names them."""
     if xp.is_array(x):
         xp.refuse(x, name)
         return x
     check_unmasked(x, name, ", and what takes part by `where`")
-    if isinstance(x, np.ndarray) and not x.dtype.isnative:
-        x = x.astype(x.dtype.newbyteorder("="))
+    x = native(x)
     try:
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             return xp.asarray(x)
@@ -348,7 +354,7 @@ def scores(xp: Adapter, x: Any, name: str) -> Any:
 def as_given(xp: Adapter, values: Any, x: Any, name: str) -> Any:
     """Another array of the library, beside the scores, or an error that names it."""
     try:
-        return xp.asarray(values, like=x)
+        return xp.asarray(native(values), like=x)
     except (TypeError, ValueError, RuntimeError):
         as_real(values, name)  # in NumPy's words, where it refuses them too
         raise

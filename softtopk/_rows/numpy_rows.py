@@ -178,10 +178,10 @@ def as_array(array: ArrayLike, name: str) -> Array:
     """The values, unless a mask would be lost."""
     try:
         values = np.asarray(array)
-    except ValueError:  # rows of several lengths
+    except ValueError as error:  # rows of several lengths
         raise TypeError(
             f"{name} must be one array of real numbers, got {reprlib.repr(array)}"
-        ) from None
+        ) from error
     if values is not array:
         check_unmasked(array, name, ", and what takes part by `where`")
     return values
@@ -200,10 +200,10 @@ def as_mask(where: ArrayLike) -> Array:
     """What takes part, as an array of booleans, or an error that names it."""
     try:
         mask = np.asarray(where)
-    except ValueError:  # rows of several lengths
+    except ValueError as error:  # rows of several lengths
         raise TypeError(
             f"where must be one boolean array, got {reprlib.repr(where)}"
-        ) from None
+        ) from error
     if mask is not where:
         check_unmasked(where, "where")
     if mask.dtype != np.bool_:

@@ -36,21 +36,22 @@ def pull_subset_on_numpy(
 def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     """The tangent of p.
 
-    In a row out of range it is that of x less that of tau.  So what comes in there, and
-    is made NaN elsewhere, goes out.
+    In a row out of range each entry has a part of all that comes in, so that all of
+    them become NaN, which is done elsewhere, unless what comes in is 0.
     """
     wide, dtau = (as_column(v) for v in (tilt.tau, dtau))
     # The tangent of x / tau, up to a constant of each row that does not change p.
     moved = (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
     change = product(xp, tilt, circled(xp, tilt), moved)
-    return xp.where(tilt.fits[..., None], change, dx - dtau)
+    mixed = dx + xp.sum(dx, axis=-1)[..., None] + dtau
+    return xp.where(tilt.fits[..., None], change, mixed)
 
 
 def pull_subset(xp: Adapter, tilt: Tilt, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p: see `push_subset`."""
     wide, fits = as_column(tilt.tau), tilt.fits
     gx = product(xp, tilt, circled(xp, tilt), g) / wide
-    gx = xp.where(fits[..., None], gx, g)
+    gx = xp.where(fits[..., None], gx, g + xp.sum(g, axis=-1)[..., None])
     return gx, -xp.sum(xp.where(fits[..., None], tilt.u, 1) * gx, axis=-1)
 
 

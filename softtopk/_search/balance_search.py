@@ -14,7 +14,7 @@ from .row_column_fit import Additive
 from .start import moments
 
 _COOLING = 4  # the search cools down to the temperature in stages of this factor
-_NEAR = 0.1  # relative error of a column at which a higher temperature is done
+_NEAR = 10  # a higher temperature is done if no column is off by more than a 10th
 _STRIDE = 64  # the longest step of Newton's, in temperatures
 _LENGTHS = 16  # at most so many lengths of a step are tried
 
@@ -119,7 +119,7 @@ class _Search(NamedTuple):
         settled = (error <= 16 * self.goal) & ~(new.size < at.size)
         over = last & ((error <= self.goal) | settled) | ~(new.size < math.inf)
         new = new._replace(size=xp.where(last, new.size, math.inf))
-        cooler = xp.where(error <= _NEAR, xp.clip(heat / _COOLING, 1, None), heat)
+        cooler = xp.where(error <= 1 / _NEAR, xp.clip(heat / _COOLING, 1, None), heat)
         count = xp.where(done, count, count + 1)
         return new.or_(at, done), cooler, count, done | over | (count >= self.limit)
 

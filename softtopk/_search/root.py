@@ -177,7 +177,10 @@ def solve_rows(
         found = sums(curve, distances(x, tau, at.anchor, at.search.t))
         return count + 1, advance(curve, k, tau, found, at, count, far)
 
-    middle = curve.inverse(k.mean())
+    share = k.mean()
+    if free is not True:
+        share = namespace(x).where(free, share, 0.5)
+    middle = curve.inverse(share)
     far = abs(middle)
     start = begin(curve, k, tau, row, middle)
     if free is not True:

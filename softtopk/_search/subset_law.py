@@ -286,5 +286,7 @@ def partition(
     value = chosen + lack * (tilt.a + tilt.tau * tilt.t) + tilt.tau * soft
     flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
     spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
-    entropy = xp.where(tilt.inner, spread + soft, 0)
+    # In a row out of range it is not 0, so that a tangent of tau leaves a mark.
+    rest = xp.where(tilt.fits, xp.zeros_like(soft), 1)
+    entropy = xp.where(tilt.inner, spread + soft, rest)
     return xp.where(tilt.inner, value, flat), entropy, u

@@ -9,7 +9,9 @@ from multiprocessing import get_context
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from dask.callbacks import Callback
 from dask.diagnostics import ProgressBar
@@ -19,6 +21,7 @@ from test_errors import EPS, curve_of, exact
 
 import softtopk as core
 import softtopk.dask as stk
+from softtopk._rows.adapter_rows import Asked
 from softtopk._rows.budget import Budget
 from softtopk._search import chunk_pass, chunk_results, chunk_search
 
@@ -718,3 +721,20 @@ def test_a_row_with_fewer_entries_than_its_budget_gives_all_of_them():
         known = getattr(core, name)(x, 3.5, empty="all")
         found = getattr(stk, name)(chunks, 3.5, empty="all")
         np.testing.assert_allclose(found, known, 1e-12, 1e-12)
+
+
+def test_a_list_of_lazy_arrays_and_a_table_stay_lazy():
+    seen = []
+
+    def read(block):
+        seen.append(block.shape)
+        return block
+
+    parts = [da.ones(4, chunks=2).map_blocks(read, dtype=float) for _ in range(2)]
+    seen.clear()
+    rows = stk._DaskRows(Asked(parts, 1, "laplace"))
+    assert rows.x.shape == (2, 4) and not seen
+    frame = dd.from_pandas(pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 0.0]}), 1)
+    np.testing.assert_allclose(
+        stk.soft_topk(frame, 1), core.soft_topk(frame.compute(), 1)
+    )

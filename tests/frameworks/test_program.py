@@ -6,7 +6,7 @@ import pytest
 
 import softtopk.jax as stk
 
-MOST = {"laplace": 755, "exp": 705, "sigmoid": 835, "clip": 790, "triangular": 870}
+MOST = {"laplace": 760, "exp": 705, "sigmoid": 835, "clip": 790, "triangular": 875}
 
 
 @pytest.mark.parametrize("curve", MOST)
@@ -19,8 +19,8 @@ def test_the_program_of_soft_topk_stays_short(curve):
 OTHERS = {
     "softmax": (stk.softmax, 64),
     "sparsemax": (stk.sparsemax, 790),
-    "grad_topk": (lambda x: stk.grad_topk(x, 8), 1645),
-    "log_partition": (lambda x: stk.log_partition(x, 8), 1820),
+    "grad_topk": (lambda x: stk.grad_topk(x, 8), 1650),
+    "log_partition": (lambda x: stk.log_partition(x, 8), 1825),
 }
 
 

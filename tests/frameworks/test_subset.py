@@ -164,3 +164,28 @@ def test_an_empty_row_that_nobody_looks_at_has_a_tangent_that_is_nan(operator):
     move = jax.numpy.array([[1.0, 0.5, 0.2], [0.3, 0.0, 0.2]])
     _, change = jax.jvp(lambda x: operator(x, 1, check=False), (x,), (move,))
     assert np.isnan(change[0]).all() and np.isfinite(change[1]).all()
+
+
+def test_one_share_of_a_row_that_nobody_looks_at_makes_its_whole_gradient_nan(lib):
+    x = lib.array([[np.nan, 1.0, 2.0], [1.0, 3.0, 2.0]])
+
+    def share(x):
+        p = lib.ops.grad_topk(x, 1, check=False)
+        return p[0, 0] + p[1, 0]
+
+    slope = lib.numpy(lib.gradient(share)(x))
+    assert np.isnan(slope[0]).all() and np.isfinite(slope[1]).all()
+
+
+@pytest.mark.parametrize("operator", ["grad_topk", "log_partition"])
+def test_a_tangent_of_the_temperature_is_nan_in_a_row_that_nobody_looks_at(
+    lib, operator
+):
+    x = lib.array([[np.nan, 1.0, 2.0], [1.0, 3.0, 2.0]])
+
+    def by(tau):
+        return getattr(lib.ops, operator)(x, 1, temperature=tau, check=False)
+
+    one = lib.array(1.0)
+    change = lib.numpy(lib.jvp(by, (one,), (one,)))
+    assert np.isnan(change[0]).all() and np.isfinite(change[1]).all()
