@@ -245,6 +245,8 @@ assert annealing.resolved() and not Annealing(50).resolved()
 assert abs(taus[0] / annealing(50, scores, 2) - 1000) < 1e-3
 cold = Annealing(50, start=1e-6, end=1e-6)
 assert [(cold(t, scores, 2), cold.resolved())[1] for t in (0, 10)] == [False, True]
+late = Annealing(50, start=1e-6, end=1e-6)  # goes on after an interruption
+assert [(late(t, scores, 2), late.resolved())[1] for t in (20, 30)] == [False, True]
 assert Annealing(50)(0, torch.zeros(3, 6), 2) == 1
 """,
 }
