@@ -176,14 +176,19 @@ def as_real(array: ArrayLike, name: str) -> Array:
 
 def as_array(array: ArrayLike, name: str) -> Array:
     """The values, unless a mask would be lost."""
+    more = ", and what takes part by `where`"
+    return _one_array(array, name, "one array of real numbers", more)
+
+
+def _one_array(given: Any, name: str, what: str, more: str = "") -> Array:
+    """An array of NumPy, or an error if a mask would be lost or its rows differ."""
     try:
-        values = np.asarray(array)
-    except ValueError as error:  # rows of several lengths
-        raise TypeError(
-            f"{name} must be one array of real numbers, got {reprlib.repr(array)}"
-        ) from error
-    if values is not array:
-        check_unmasked(array, name, ", and what takes part by `where`")
+        values = np.asarray(given)
+    except ValueError as error:
+        got = reprlib.repr(given)
+        raise TypeError(f"{name} must be {what}, got {got}") from error
+    if values is not given:
+        check_unmasked(given, name, more)
     return values
 
 
@@ -198,14 +203,7 @@ def check_unmasked(values: Any, name: str, more: str = "") -> None:
 
 def as_mask(where: ArrayLike) -> Array:
     """What takes part, as an array of booleans, or an error that names it."""
-    try:
-        mask = np.asarray(where)
-    except ValueError as error:  # rows of several lengths
-        raise TypeError(
-            f"where must be one boolean array, got {reprlib.repr(where)}"
-        ) from error
-    if mask is not where:
-        check_unmasked(where, "where")
+    mask = _one_array(where, "where", "one boolean array")
     if mask.dtype != np.bool_:
         raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
     return mask
