@@ -41,18 +41,55 @@ def defined(tree: ast.AST) -> set[str]:
 
 
 def used(tree: ast.Module) -> set[str]:
-    """Names that a cell takes from the cells before it."""
-    found: set[str] = set()
-    bound: set[str] = set()
-    later = defined(tree)
-    for statement in tree.body:
-        here, inside = names_read(statement)
-        stores = defined(ast.Module([statement], []))
-        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
-            here -= stores  # the loop, block or function that reads them binds them
-        found |= (here - bound) | (inside - bound - later)
-        bound |= stores
+    """Names that a cell takes from the cells before it.
+
+    >>> sorted(used(ast.parse("with f() as g:\\n    a = a[0]\\n    b = g")))
+    ['a', 'f']
+    >>> sorted(used(ast.parse("for i in n:\\n    a += i\\n    b = i\\n    b += i")))
+    ['a', 'n']
+    """
+    found, _ = _taken(tree.body, set(), defined(tree))
     return found
+
+
+def _taken(
+    body: list[ast.stmt], bound: set[str], later: set[str]
+) -> tuple[set[str], set[str]]:
+    """Names that statements take from before them, and those bound after them."""
+    found: set[str] = set()
+    for statement in body:
+        blocks = [
+            block
+            for name in ("body", "orelse", "finalbody")
+            for block in [getattr(statement, name, [])]
+            if block and not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+        ]
+        blocks += [handler.body for handler in getattr(statement, "handlers", [])]
+        first = _head(statement) if blocks else statement
+        here, inside = names_read(first)
+        found |= (here - bound) | (inside - bound - later)
+        bound = bound | defined(ast.Module([first], []))
+        ends = [bound]
+        for block in blocks:
+            more, end = _taken(block, bound, later)
+            found |= more
+            ends.append(end)
+        bound = set().union(*ends)
+    return found, bound
+
+
+def _head(statement: ast.stmt) -> ast.stmt:
+    """A statement with blocks, without what stands in them."""
+    empty: list[ast.stmt] = [ast.Pass()]
+    head: ast.stmt = ast.Pass()
+    match statement:
+        case ast.For():
+            head = ast.For(statement.target, statement.iter, empty, [])
+        case ast.With():
+            head = ast.With(statement.items, empty)
+        case ast.If() | ast.While():
+            head = ast.Expr(statement.test)
+    return ast.fix_missing_locations(head)
 
 
 def names_read(statement: ast.stmt) -> tuple[set[str], set[str]]:

@@ -121,15 +121,33 @@ def in_place(plan: list[Step], old: str, new: str) -> list[Step]:
     ]
 
 
-def needed(plan: list[Step], wanted: set[int]) -> list[Step]:
-    """The steps to run: the open ones, the wanted ones, and what those build upon."""
+def affected(plan: list[Step], changed: int) -> set[int]:
+    """The steps that a change of one of them can reach: those that build upon it.
+
+    Their order does not matter, because a function may call one of a later cell.
+    """
     names: set[str] = set()
-    kept = []
-    for step in reversed(plan):
-        if step.kind == OPEN or step.number in wanted or step.gives & names:
-            kept.append(step)
-            names |= step.needs
-    return kept[::-1]
+    reached = {changed}
+    while True:
+        for step in plan:
+            if step.number in reached:
+                names |= step.gives
+        more = {step.number for step in plan if step.needs & names} - reached
+        if not more:
+            return reached
+        reached |= more
+
+
+def needed(plan: list[Step], wanted: set[int]) -> list[Step]:
+    """The steps to run: the wanted ones, and what those build upon."""
+    kept = set(wanted)
+    while True:
+        names = {name for s in plan if s.number in kept for name in s.needs}
+        before = [s for s in plan if s.number < max(wanted, default=0)]
+        more = {s.number for s in before if s.gives & names} - kept
+        if not more:
+            return [step for step in plan if step.number in kept]
+        kept |= more
 
 
 @contextlib.contextmanager
@@ -191,7 +209,10 @@ def faults(notebook: Notebook, told: dict[str, Any], folder: Path) -> list[str]:
     crashed: dict[int, str] = {}
     for wrong in told["wrong"]:
         changed = in_place(plan, wrong["replace"], wrong["with"])
-        raised = run(needed(changed, left), folder)
+        place = next(a for a, b in zip(plan, changed, strict=True) if a != b)
+        reached = affected(changed, place.number)
+        checked = {s.number for s in plan if s.kind == OPEN or s.number in left}
+        raised = run(needed(changed, reached & checked), folder)
         for step in plan:
             error = raised.get(step.number)
             if error is None:
@@ -318,6 +339,21 @@ def test_a_definition_is_replaced_once_and_in_an_open_cell() -> None:
     for absent in ("lambda u: u", "1 + 1"):
         with pytest.raises(ValueError, match="not once in an open cell"):
             in_place(plan, absent, "0")
+
+
+def test_only_what_builds_upon_a_change_is_run_again() -> None:
+    plan = steps(
+        chapter_of(
+            (0, ((), "def twice(t):\n    return 2 * curve(t)")),
+            (3, (("claim-A2",), "assert twice(1) == 2")),
+            (4, ((), "numbers = [1, 2]")),
+            (5, ((), "with open('names') as file:\n    numbers = numbers[:1]")),
+            (6, ((), "last = numbers")),
+        )
+    )
+    assert affected(plan, 2) == {1, 2, 3, 4}
+    assert [step.number for step in needed(plan, {4})] == [1, 2, 4]
+    assert [step.number for step in needed(plan, {7})] == [5, 6, 7]
 
 
 def test_a_step_that_never_ends_is_stopped() -> None:
