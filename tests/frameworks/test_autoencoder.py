@@ -151,6 +151,15 @@ def test_the_classes_to_copy_are_those_that_were_measured(small, vectors, select
     assert bool((each == 4).all()) == (selection == "TopK")
 
 
+def test_the_topk_to_copy_refuses_a_soft_phase(vectors):
+    model = recipe()["TopKAutoencoder"](128, 64, 4, soft=True)
+    for mode in (True, False):
+        with pytest.raises(ValueError, match="soft must be False"):
+            model.train(mode)(vectors)
+    model.soft = False
+    model(vectors)
+
+
 @pytest.mark.parametrize("dead", [5, 40])  # fewer than the loss takes, and more
 def test_the_auxiliary_loss_to_copy_is_the_one_that_was_measured(
     small, vectors, dead, monkeypatch

@@ -129,7 +129,13 @@ assert torch.allclose(model.centre, mean, atol=1e-6) and model.centre.requires_g
     "recall-at-k": """
 similar = torch.randn(5, 12, requires_grad=True)
 relevant = torch.randn(5, 12) > 0.3
-recall_loss(similar, relevant, 4).backward()
+try:
+    recall_loss(similar, relevant, 4)
+except TypeError:
+    pass
+else:
+    raise AssertionError("a temperature that was not measured")
+recall_loss(similar, relevant, 4, 1.0).backward()
 assert (similar.grad != 0).any(1).all()
 for dtype in (torch.float16, torch.bfloat16, torch.float32):
     for tau in (1.0, 1e-3):
@@ -142,14 +148,14 @@ usual = torch.nn.functional.cross_entropy(similar / 0.1, torch.arange(5))
 assert torch.allclose(contrastive(similar, torch.eye(5, 12)), usual)
 for dtype in (torch.float16, torch.bfloat16):  # computed in 32 bits
     short = similar.detach().to(dtype)
-    for loss in (contrastive, lambda s, r: recall_loss(s, r, 4)):
+    for loss in (contrastive, lambda s, r: recall_loss(s, r, 4, 1.0)):
         found = loss(short, relevant)
         assert found.dtype == torch.float32 and found == loss(short.float(), relevant)
 every = torch.randn(5, 4, requires_grad=True)  # a list of all documents
-recall_loss(every, relevant[:, :4], 4).backward()
+recall_loss(every, relevant[:, :4], 4, 1.0).backward()
 assert not every.grad.any()
 try:
-    recall_loss(every, relevant[:, :4], 5)
+    recall_loss(every, relevant[:, :4], 5, 1.0)
 except ValueError:
     pass
 else:
@@ -158,8 +164,12 @@ else:
 more = torch.cat([similar, torch.randn(5, 30)], 1)
 usual = torch.nn.functional.cross_entropy(more / 0.1, torch.arange(5))
 assert torch.allclose(contrastive(more, torch.eye(5, 42)), usual)
-relevant[0] = False  # without a relevant document: 0
-assert contrastive(similar, relevant).isfinite()
+relevant[0] = False  # without a relevant document: 0 and 1, as the page says
+for loss, wanted in ((contrastive, 0), (lambda *both: recall_loss(*both, 4, 1.0), 1)):
+    similar.grad = None
+    loss(similar, relevant).backward()
+    assert similar.grad[1:].any() and not similar.grad[0].any()
+    assert loss(similar[:1], relevant[:1]) == wanted
 """,
     "top-5": """
 scores, y = torch.randn(40, 12, requires_grad=True), torch.randint(12, (40,))
@@ -274,6 +284,19 @@ def in_jax(name):
     return [code for code in blocks if "import jax" in code]
 
 
+def runs_alone(code, folder, *options):
+    """Run a program in a new interpreter, which has to end without an error."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_recipe_is_asked():
     assert {path.stem for path in BOOK.glob("*.ipynb")} == set(USES)
 
@@ -292,16 +315,7 @@ def test_a_recipe_needs_the_package_and_torch_alone(name):
 @pytest.mark.parametrize("name", USES)
 def test_a_copied_cell_runs_alone(name, tmp_path):
     code = f"{to_copy(name)}\ntorch.manual_seed(0)\n{USES[name]}"
-    given = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=given,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    runs_alone(code, tmp_path, "-W", "error")
 
 
 def the_gate():
@@ -495,19 +509,52 @@ assert model[0].place.grad.full_tensor().isfinite().all()
 dist.destroy_process_group()
 """
 
+# The layer by itself, then the rest under a policy of 16 bits.
+SHARDED_AUTOENCODER = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+class Whole(BatchTopKAutoencoder):
+    def forward(self, x):
+        out, f, s = super().forward(x)
+        return out, f, s, auxiliary_loss(self, s, x - out)
+
+store = dist.HashStore()
+dist.init_process_group("gloo", rank=0, world_size=1, store=store)
+layer, x = Whole(6, 20, 3, soft=True), torch.randn(30, 6)
+layer.begin(x)
+model = torch.nn.Sequential(torch.nn.Linear(6, 6), layer)
+layer.silent.fill_(100)
+mesh = init_device_mesh("cpu", (1,))
+fully_shard(layer, mesh=mesh)
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+fully_shard(model, mesh=mesh, mp_policy=policy)
+for layer.soft in (True, False):
+    out, f, s, loss = model(x)
+    (out.square().mean() + loss).backward()
+    assert out.dtype == torch.bfloat16 and f.dtype == s.dtype == torch.float32
+    assert layer.encoder.grad.full_tensor().any()
+    layer.normalise()
+length = layer.decoder.full_tensor().norm(dim=1)
+assert torch.allclose(length, torch.ones(20))
+assert layer.dead(2) < 20 and model.eval()(x)[1].any()
+dist.destroy_process_group()
+"""
+
 
 def test_a_learned_budget_can_be_divided_among_devices(tmp_path):
     """As the recipe says: `place` has an axis, and `forward` keeps the budget."""
     code = f"{to_copy('learned-budget')}\n{SHARDED}"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    runs_alone(code, tmp_path)
+
+
+def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
+    """As the recipe says: wrapped before the rest, it computes no scores in 16 bits."""
+    text = ["".join(cell["source"]) for cell in cells("sparse-autoencoder")]
+    (folded,) = [source for source in text if "\ndef auxiliary_loss(" in source]
+    code = f"{to_copy('sparse-autoencoder')}\n{folded}\n{SHARDED_AUTOENCODER}"
+    runs_alone(code, tmp_path)
 
 
 def test_the_gate_to_copy_takes_equal_scores():
@@ -529,7 +576,7 @@ def test_the_losses_are_those_of_jax():
     for name, function, target, form in (
         ("top-5", "top_k_error", (y, 3), {}),
         ("top-5", "top_k_error", (y, 3), {"log": True}),
-        ("recall-at-k", "recall_loss", (relevant, 3), {}),
+        ("recall-at-k", "recall_loss", (relevant, 3), {"tau": 0.5}),
         ("ranking", "ndcg_loss", (gains, where), {}),
     ):
         (code,) = in_jax(name)
@@ -563,9 +610,10 @@ def test_the_recall_loss_of_16_bits_is_computed_in_32_in_jax():
     rng = np.random.default_rng(1)
     similar = jnp.asarray(rng.normal(size=(6, 9)), jnp.bfloat16)
     relevant = jnp.asarray(rng.random((6, 9)) < 0.4)
-    found = loss(similar, relevant, 3)
+    found = loss(similar, relevant, 3, 1.0)
     assert found.dtype == jnp.float32
-    assert float(found) == float(loss(similar.astype(jnp.float32), relevant, 3))
+    wide = similar.astype(jnp.float32)
+    assert float(found) == float(loss(wide, relevant, 3, 1.0))
     for dtype in (jnp.float16, jnp.bfloat16, jnp.float32):  # ties, and only ties
         for tau in (1.0, 1e-3):
             equal = jnp.full((6, 9), 0.5, dtype)
