@@ -237,12 +237,12 @@ layer, x = LearnedTopK(10, 4), torch.ones(7, 10)
 assert abs(layer.k() - 4) < 1e-5
 layer.scores.data = torch.randn(10)
 (2 * layer.k() - layer(x).sum(1).mean()).backward()
-assert layer.place.grad > 0  # the price, 2, is above the gain, 1
-assert layer.place.shape == (1,)  # as `fully_shard` asks
+assert layer.logit.grad > 0  # the price, 2, is above the gain, 1
+assert layer.logit.shape == (1,)  # as `fully_shard` asks
 assert (layer.eval()(x).sum(1) == 4).all() and layer(x).unique().tolist() == [0, 1]
 layer.scores.data[:] = 0  # all equal: the first
 assert layer(x)[0].tolist() == [1] * 4 + [0] * 6
-layer.place.data[:] = -9  # no budget
+layer.logit.data[:] = -9  # no budget
 assert not layer(x).any()
 """,
     "annealing": """
@@ -505,7 +505,7 @@ fully_shard(model[0], mesh=mesh)
 fully_shard(model, mesh=mesh)
 out = model(torch.ones(3, 10)).square().mean()
 (out + 0.1 * model[0].budget).backward()
-assert model[0].place.grad.full_tensor().isfinite().all()
+assert model[0].logit.grad.full_tensor().isfinite().all()
 dist.destroy_process_group()
 """
 
@@ -544,7 +544,7 @@ dist.destroy_process_group()
 
 
 def test_a_learned_budget_can_be_divided_among_devices(tmp_path):
-    """As the recipe says: `place` has an axis, and `forward` keeps the budget."""
+    """As the recipe says: `logit` has an axis, and `forward` keeps the budget."""
     code = f"{to_copy('learned-budget')}\n{SHARDED}"
     runs_alone(code, tmp_path)
 
