@@ -129,34 +129,25 @@ def test_a_rule_for_the_bias_has_its_own_numbers() -> None:
             assert float(row[place]) == measured[gate][f"uneven, $k={k}$"]
 
 
-def test_the_recipe_quotes_the_chapter_and_says_where_it_differs() -> None:
+def test_the_recipe_repeats_the_chapter() -> None:
     name = "recipes/mixture-of-experts.ipynb"
-    text = text_of(name)
     chapter = accuracies(text_of("training/router.ipynb"))
     uneven, level = "uneven, $k=2$", "level, $k=1$"
-    soft, plain = chapter["soft"][level], chapter["hard undivided"][level]
-    assert f"({soft:.2f} against {plain:.2f})" in text
-    balanced = chapter["balanced by error"][uneven]  # the rule of its layer
-    hard = chapter["hard renormalised"][uneven]
-    assert f"(accuracy {balanced:.2f} with a bias, {hard:.2f} without)" in text
-    alone = "uneven, $k=1$"
-    pair = [chapter[gate][alone] for gate in ("balanced by error", "hard undivided")]
-    assert "({:.2f} against {:.2f})".format(*pair) in text
     # what it prints itself, by budget and gate: first the level start, then the uneven
     lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
     own = {(k, gate): float(right) for k, gate, right in lines}
     for budget, gate, of_chapter in (
-        ("1", "hard undivided", plain),
-        ("1", "soft", soft),
-        ("2", "hard renormalised", hard),
-        ("2", "balanced", balanced),
+        ("1", "hard undivided", chapter["hard undivided"][level]),
+        ("1", "soft", chapter["soft"][level]),
+        ("2", "hard renormalised", chapter["hard renormalised"][uneven]),
+        ("2", "balanced", chapter["balanced by error"][uneven]),
         ("2", "soft", chapter["soft"][uneven]),
     ):
         assert abs(own[budget, gate] - of_chapter) < 0.015
 
 
 def test_a_balanced_gate_is_said_with_its_rate() -> None:
-    """For k = 1 a larger rate gains two points: where 91 stands, it is said."""
+    """For k = 1 a larger rate gains two points: other pages say it or lead there."""
     name = "training/router.ipynb"
     lines = re.findall(r"^error, k=1 (.*)", printed(name), re.MULTILINE)
     _, default, large = re.findall(r"(0\.\d\d) \(", lines[0])
@@ -165,9 +156,8 @@ def test_a_balanced_gate_is_said_with_its_rate() -> None:
     assert f"it has {large} from either start" in text_of(name)
     for page in ("practice/choosing.md", "recipes/mixture-of-experts.ipynb"):
         text = text_of(page)
-        assert f"ten times this rate gives {large[2:]}" in text or (
-            f"at ten times the default rate {large[2:]}" in text
-        )
+        said = f"ten times this rate gives {large[2:]}" in text
+        assert said or "<router-rate>" in text
 
 
 @pytest.mark.parametrize(

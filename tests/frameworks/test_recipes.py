@@ -1,6 +1,7 @@
 """The code that the recipes offer to copy: alone in a new interpreter, and on JAX."""
 
 import ast
+import functools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import softtopk.torch as stk
 
@@ -31,10 +33,12 @@ assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
 for factor, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
     layer.factor.fill_(factor)
     layer(x)
+    layer.step()
     assert layer.learning == learning and abs(layer.load.mean() - 1) < 1e-6
 layer.soft = False
 three = x.reshape(2, 5, 8)
 assert layer(three).shape == (2, 5, 3)
+layer.step()
 assert layer.bias.any() and abs(layer.bias.sum()) < 1e-6
 assert (layer.bias * (layer.load - 1) <= 0).all()  # it falls where the load is high
 s, kept = layer.router(x), (layer.eval().router(x) + layer.bias).topk(2).indices
@@ -44,7 +48,11 @@ assert torch.allclose(layer(x), (g[:, None] @ every)[:, 0], atol=1e-6)
 assert torch.allclose(layer.load, kept.flatten().bincount(minlength=4) / 5)
 assert torch.allclose(layer(three), layer(x).reshape(2, 5, 3), atol=1e-6)
 assert layer(x[:0]).shape == (0, 3)
-assert layer.train()(x[:0]).shape == (0, 3) and layer.bias.isfinite().all()
+bias = layer.bias.clone()
+assert layer.train()(x[:0]).shape == (0, 3)
+layer.step()  # without tokens all rise alike, so that the selection stays
+moved = layer.bias - bias
+assert torch.allclose(moved, moved[:1]) and layer.bias.isfinite().all()
 one = MixtureOfExperts(8, experts, k=1, renormalise=False)
 one(x).square().sum().backward()
 assert (one.router.weight.grad != 0).any()
@@ -66,9 +74,7 @@ same = MixtureOfExperts(8, [torch.nn.Linear(8, 8) for _ in range(4)], k=2)
 keep = torch.tensor([[True] * 5, [True, True, False, False, False]])
 out = torch.zeros_like(three)
 out[keep] = same(three[keep])
-tokens = same.load * 7 * 2 / 4
-assert not out[~keep].any() and torch.allclose(tokens, tokens.round())
-assert abs(tokens.sum() - 7 * 2) < 1e-5
+assert not out[~keep].any() and same.tokens.sum() == 7 * 2
 torch.nn.init.zeros_(same.router.weight)
 torch.nn.init.zeros_(same.router.bias)
 same.bias.zero_()
@@ -441,6 +447,7 @@ def test_an_idle_expert_rises_by_the_rate(n, k, tokens):
         with torch.no_grad():
             layer.router.bias[:k] += 1e3
         layer(torch.randn(tokens, 6))
+        layer.step()
         assert (layer.bias[k:] == (rate or 0.125)).all()
         assert (layer.bias[:k] < 0).all() and layer.bias.sum().abs() < 1e-4
 
@@ -462,20 +469,79 @@ def test_the_layer_adds_up_the_loads_of_all_processes(monkeypatch):
     """Two processes with half of the batch each move the bias as one with all of it."""
     x, alone, called = torch.randn(20, 6), mixture(4, 2), []
     alone(x)
+    alone.step()
     first, second = mixture(4, 2), mixture(4, 2)
+    first(x[:12])
     second(x[12:])
 
     def add(tokens):
         called.append(tokens)
-        tokens += second.load * (8 * 2 / 4)
+        tokens += second.tokens
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "all_reduce", add)
-    first(x[:12])
+    first.step()
     torch.testing.assert_close(first.load, alone.load)
     torch.testing.assert_close(first.bias, alone.bias)
     first.eval()(x[:12])  # one process may test alone
     assert len(called) == 1
+
+
+def test_the_bias_moves_once_for_all_micro_batches():
+    x, whole, parts = torch.randn(24, 6), mixture(4, 2), mixture(4, 2)
+    for part in x.split(8):
+        parts(part)
+    whole(x)
+    for layer in (whole, parts):
+        assert not layer.bias.any()
+        layer.eval()(x[:5])  # a test counts nothing
+        layer.train().step()
+    assert whole.bias.any()
+    torch.testing.assert_close(parts.bias, whole.bias)
+    before = whole.bias.clone()
+    whole(x[:0])
+    whole.step()  # no token is counted twice
+    assert (whole.bias - before).std() < 1e-6
+
+
+def test_a_block_with_the_layer_may_be_checkpointed():
+    """What the repeated pass routes is the same, and so is the bias afterwards."""
+    x, found = torch.randn(24, 6), []
+    for repeat in (False, True):
+        layer = mixture(4, 2, out=6)
+        block = torch.nn.Sequential(torch.nn.Linear(6, 6), layer, torch.nn.Tanh())
+        for _ in range(3):
+            layer.zero_grad()
+            run = functools.partial(checkpoint, block, use_reentrant=False)
+            (run if repeat else block)(x).square().sum().backward()
+            layer.step()
+        found.append([layer.bias, *(v.grad for v in layer.parameters())])
+    assert found[0][0].any()
+    for one, two in zip(*found, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_a_layer_of_16_bits_counts_its_tokens():
+    layer = mixture(4, 1).bfloat16()
+    layer.router.float()
+    layer.bias = layer.bias.float()
+    layer(torch.randn(3000, 6, dtype=torch.bfloat16))
+    assert layer.tokens.sum() == 3000
+    wanted = 1 - layer.tokens / 750
+    layer.step()
+    torch.testing.assert_close(layer.bias, 0.125 * wanted)
+
+
+def test_the_bias_of_jax_is_that_of_the_layer():
+    (code,) = in_jax("mixture-of-experts")
+    defined = {}
+    exec(code, defined)
+    layer, x = mixture(8, 2), torch.randn(12, 6)
+    chosen = layer.router(x).topk(2).indices
+    layer(x)
+    layer.step()
+    found = defined["by_error"](jnp.zeros(8), jnp.asarray(chosen.numpy()))
+    np.testing.assert_allclose(found, layer.bias, rtol=0, atol=1e-6)
 
 
 def test_the_gate_to_copy_rounds_no_scores_to_16_bits():
@@ -555,6 +621,36 @@ def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
     (folded,) = [source for source in text if "\ndef auxiliary_loss(" in source]
     code = f"{to_copy('sparse-autoencoder')}\n{folded}\n{SHARDED_AUTOENCODER}"
     runs_alone(code, tmp_path)
+
+
+# The router by itself, then the rest under a policy of 16 bits.
+SHARDED_MIXTURE = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+store = dist.HashStore()
+dist.init_process_group("gloo", rank=0, world_size=1, store=store)
+layer = MixtureOfExperts(6, [torch.nn.Linear(6, 6) for _ in range(4)], 2)
+seen, x = [], torch.randn(30, 6)
+layer.router.register_forward_hook(lambda module, given, s: seen.append(s.dtype))
+model = torch.nn.Sequential(torch.nn.Linear(6, 6), layer)
+mesh = init_device_mesh("cpu", (1,))
+fully_shard(layer.router, mesh=mesh)
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+fully_shard(model, mesh=mesh, mp_policy=policy)
+for layer.soft in (True, False):
+    out = model(x)
+    out.square().mean().backward()
+    layer.step()
+    assert out.dtype == torch.bfloat16 and layer.router.weight.grad.full_tensor().any()
+assert set(seen) == {torch.float32} and layer.bias.any()
+dist.destroy_process_group()
+"""
+
+
+def test_the_layer_can_be_divided_among_devices(tmp_path):
+    runs_alone(f"{to_copy('mixture-of-experts')}\n{SHARDED_MIXTURE}", tmp_path)
 
 
 def test_the_gate_to_copy_takes_equal_scores():
