@@ -70,7 +70,7 @@ from ._rows.numpy_rows import (
     quiet,
     real_numbers,
 )
-from ._search import chunk_order, chunk_pass, chunk_results, chunk_search, root
+from ._search import chunk_entries, chunk_order, chunk_pass, chunk_search, root
 from .curves import CLIP, EXP, Curve, resolve
 from .curves import entmax as entmax_curve
 
@@ -926,7 +926,7 @@ class _Point(NamedTuple):
         """The shares, lazy."""
         how = {"curve": self.rows.curve, "tau": self.rows.tau}
         return self.rows.expand(
-            self.rows.lazy(chunk_results.shares, self.a, self.t, **how)
+            self.rows.lazy(chunk_entries.shares, self.a, self.t, **how)
         )
 
     @quiet()
@@ -944,9 +944,9 @@ class _Point(NamedTuple):
             )
         rows, tau, own = self.rows, self.rows.tau, (self.a, self.t)
         how: dict[str, Any] = {"curve": rows.curve, "tau": tau}
-        parts = rows.run(chunk_results.steepness, *own, **how)
+        parts = rows.run(chunk_entries.steepness, *own, **how)
         W, top, faint = _merged(
-            [(own, chunk_results.steepest(found)) for own, found in parts]
+            [(own, chunk_entries.steepest(found)) for own, found in parts]
         )
         finite = np.isfinite(self.t)
         flat = (W == 0) & (top == -math.inf) & finite
@@ -956,11 +956,11 @@ class _Point(NamedTuple):
                 "Dask arrays: all shares of its row are 0 or 1"
             )
         how["dtype"] = np.float64
-        s = rows.lazy(chunk_results.normalised, *own, W, top, faint, **how)
+        s = rows.lazy(chunk_entries.normalised, *own, W, top, faint, **how)
         if of_threshold:
             dk = np.where(W > 0, -tau / np.where(W > 0, W, 1), 0)
             return _reducing(rows, self.thresholds(), rows.reduce(dk), s)
-        w = rows.lazy(chunk_results.chunk_slopes, *own, **how)
+        w = rows.lazy(chunk_entries.chunk_slopes, *own, **how)
         return _symmetric(rows, self.shares(), rows.expand(s), w, s, tau)
 
 
@@ -1057,10 +1057,10 @@ def _weighed(asked: Asked) -> _Weighed:
     """The largest score of each row, and the sum of the others' exponentials."""
     rows = _DaskRows(asked)
     tau = rows.tau
-    parts = rows.run(chunk_results.weigh, tau=tau)
+    parts = rows.run(chunk_entries.weigh, tau=tau)
     if not parts:
         return _Weighed(rows, np.empty(0), np.empty(0))
-    found = _merged([(own, chunk_results.weighed(some, tau)) for own, some in parts])
+    found = _merged([(own, chunk_entries.weighed(some, tau)) for own, some in parts])
     _check_scores(found.bad)
     if asked.empty == "raise":
         check_finite(found.top > -math.inf, "x")
@@ -1068,12 +1068,12 @@ def _weighed(asked: Asked) -> _Weighed:
 
 
 def _softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    e = np.exp(chunk_results.below(x, top, tau)) / (1 + rest)[:, None]
+    e = np.exp(chunk_entries.below(x, top, tau)) / (1 + rest)[:, None]
     return np.where(x > -math.inf, e, 0)
 
 
 def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    d = chunk_results.below(x, top, tau) - np.log1p(rest)[:, None]
+    d = chunk_entries.below(x, top, tau) - np.log1p(rest)[:, None]
     return np.where(x > -math.inf, d, -math.inf)
 
 

@@ -23,7 +23,7 @@ import softtopk as core
 import softtopk.dask as stk
 from softtopk._rows.adapter_rows import Asked
 from softtopk._rows.budget import Budget
-from softtopk._search import chunk_pass, chunk_results, chunk_search
+from softtopk._search import chunk_entries, chunk_pass, chunk_search
 
 CURVES = [*core.curves.NAMED, core.curves.entmax(1.5), core.curves.entmax(1.2)]
 SCORES = int(float(os.environ.get("SOFTTOPK_DASK_SCORES", "2e8")))
@@ -461,8 +461,8 @@ def test_the_memory_of_a_pass_is_that_of_its_parts():
 
     for call in (
         lambda: chunk_pass.survey(x, every=1e4, size=0, seed=0),
-        lambda: chunk_results.weigh(x, 1.0, 0),
-        lambda: chunk_results.steepness(x, at[:, 0], at[:, 0], clip, 1.0, 0),
+        lambda: chunk_entries.weigh(x, 1.0, 0),
+        lambda: chunk_entries.steepness(x, at[:, 0], at[:, 0], clip, 1.0, 0),
         measure,
     ):
         tracemalloc.start()
