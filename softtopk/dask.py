@@ -70,7 +70,14 @@ from ._rows.numpy_rows import (
     quiet,
     real_numbers,
 )
-from ._search import chunk_entries, chunk_order, chunk_pass, chunk_search, root
+from ._search import (
+    chunk_entries,
+    chunk_order,
+    chunk_pass,
+    chunk_search,
+    chunk_sums,
+    root,
+)
 from .curves import CLIP, EXP, Curve, resolve
 from .curves import entmax as entmax_curve
 
@@ -214,7 +221,7 @@ def softmax(
     One pass finds the largest score of each row and the sum of the exponentials.
     """
     asked = Asked(x, 1, EXP, temperature, axis, where, empty=empty)
-    return _weighed(asked).lazy(_softmax)
+    return _softmax_rows(asked).lazy(_softmax)
 
 
 def log_softmax(
@@ -238,7 +245,7 @@ def log_softmax(
         As in `softmax`.
     """
     asked = Asked(x, 1, EXP, temperature, axis, where)
-    return _weighed(asked).lazy(_log_softmax)
+    return _softmax_rows(asked).lazy(_log_softmax)
 
 
 def logsumexp(
@@ -262,7 +269,7 @@ def logsumexp(
         As in `softmax`.
     """
     asked = Asked(x, 1, EXP, temperature, axis, where)
-    return _weighed(asked).logarithm()
+    return _softmax_rows(asked).logarithm()
 
 
 def sparsemax(
@@ -326,7 +333,9 @@ def entmax(
     """
     curve = _of_order(alpha)
     asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, finite=True)
-    return _weighed(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
+    return (
+        _softmax_rows(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
+    )
 
 
 def top_k(
@@ -397,7 +406,7 @@ def top_k_indices(
     width: int | None = None,
     empty: str = "raise",
 ) -> Any:
-    """The places of the k largest scores, the largest first; computed.
+    """The indices of the k largest scores, the largest first; computed.
 
     Parameters
     ----------
@@ -509,13 +518,13 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         return _point(Asked(**given)).linearized(operator is threshold)
     if operator in (softmax, log_softmax, logsumexp):
         given = _by_name(operator, args, kwargs)
-        return _weighed(Asked(**given, curve=EXP)).linearized(operator)
+        return _softmax_rows(Asked(**given, curve=EXP)).linearized(operator)
     if operator in (sparsemax, entmax):
         given = _by_name(operator, args, kwargs)
         curve = CLIP if operator is sparsemax else _of_order(given.pop("alpha", 1.5))
         asked = Asked(**given, k=1, curve=curve, finite=True)
         if curve is EXP:
-            return _weighed(asked).linearized(softmax)
+            return _softmax_rows(asked).linearized(softmax)
         found = _point(asked).linearized(False)
         found.dk = None  # the budget is 1
         return found
@@ -632,13 +641,6 @@ class _DaskRows:
         ends = [np.cumsum((0, *sizes)) for sizes in x.chunks[:batch]]
         self.starts = [end.tolist() for end in ends]
 
-    def place(self, index: tuple[int, ...]) -> tuple[slice, ...]:
-        """The rows of a block, by its index among the blocks."""
-        return tuple(
-            slice(starts[i], starts[i + 1])
-            for starts, i in zip(self.starts, index, strict=False)
-        )
-
     def budgets(self) -> Array:
         """The budgets, one for each row; the rows are repeated where that needs it."""
         k = self.asked.k
@@ -667,27 +669,27 @@ class _DaskRows:
         active: Array | None = None,
         **how: Any,
     ) -> list[tuple[Array, list[Any]]]:
-        """What a function finds of the chunks, in one graph.
+        """What a function finds of the chunks, in one graph, computed now.
 
-        Returns for each block of rows their numbers, and a list with what was found in
+        Returns for each block of rows their indices, and a list with what was found in
         each chunk of these rows.  `columns` have a number, or several, for each row
-        that is `active`.
+        that is `active`.  Results with an entry for each score are those of `lazy`.
         """
         rows = np.arange(self.count).reshape(self.batch)
-        place = np.full(self.count, -1)
+        among = np.full(self.count, -1)  # the active rows
         active = np.arange(self.count) if active is None else active
-        place[active] = np.arange(len(active))
+        among[active] = np.arange(len(active))
         many = list(np.ndindex(*self.x.numblocks[self.ndim :]))
         tasks: dict[Any, Any] = {}
         known: list[Array] = []
         name = f"softtopk-{function.__name__.strip('_')}-{uuid4().hex}"
         for index in np.ndindex(*self.grid):
-            own = rows[self.place(index)].reshape(-1)
-            on = place[own] >= 0
+            own = rows[_rows_of(self.starts, index)].reshape(-1)
+            on = among[own] >= 0
             if not on.any():
                 continue
             which = None if on.all() else np.flatnonzero(on)
-            taken = [column[place[own[on]]] for column in columns]
+            taken = [column[among[own[on]]] for column in columns]
             task = partial(_task, self.ndim, which, function, taken, how)
             for seed, last in enumerate(many):
                 block = self.x.name, *index, *last
@@ -723,14 +725,11 @@ class _DaskRows:
         The numbers come with the task: a second array would make of each of its holders
         a candidate for the task, and chunks would move there.
         """
-        dtype, batch, places = dtype or self.x.dtype, self.batch, self.starts
+        dtype, batch, starts = dtype or self.x.dtype, self.batch, self.starts
 
         def block(x: Array, block_id: Any = None) -> Array:
-            place = tuple(
-                slice(starts[i], starts[i + 1])
-                for starts, i in zip(places, block_id, strict=False)
-            )
-            own = [column.reshape(batch)[place].reshape(-1) for column in columns]
+            at = _rows_of(starts, block_id)
+            own = [column.reshape(batch)[at].reshape(-1) for column in columns]
             sizes = x.shape[: len(batch)], x.shape[len(batch) :]
             rows = x.reshape(*map(math.prod, sizes))
             with np.errstate(all="ignore"):  # as the caller's state is not the task's
@@ -766,6 +765,12 @@ class _DaskRows:
             ) from None
 
 
+def _rows_of(starts: list[list[int]], index: tuple[int, ...]) -> tuple[slice, ...]:
+    """The rows of a block, by the index of the block."""
+    pairs = zip(starts, index, strict=False)
+    return tuple(slice(along[i], along[i + 1]) for along, i in pairs)
+
+
 def _task(
     batch: int,
     which: Array | None,
@@ -795,43 +800,19 @@ def _as_floats(x: Array) -> Array:
     return found
 
 
-def _merged(parts: list[tuple[Array, Any]]) -> Any:
-    """Named tuples of arrays, of some rows each, as one of all rows in their order."""
-    permutation = np.argsort(np.concatenate([rows for rows, _ in parts]))
-    fields = []
-    kind = type(parts[0][1])
-    columns = zip(*(found for _, found in parts), strict=True)
-    for name, values in zip(kind._fields, columns, strict=True):
-        if not isinstance(values[0], np.ndarray):
-            fields.append(values[0])
-            continue
-        width = [
-            max(sizes) for sizes in zip(*(v.shape[1:] for v in values), strict=True)
-        ]
-        wide = []
-        for v in values:
-            room = [(0, 0)]
-            room += [(0, w - s) for w, s in zip(width, v.shape[1:], strict=True)]
-            fill = -np.inf if name in ("sample", "values") else 0
-            wide.append(np.pad(v, room, constant_values=fill))
-        fields.append(np.concatenate(wide)[permutation])
-    return kind(*fields)
-
-
-def _surveyed(rows: _DaskRows) -> chunk_pass.Survey:
+def _surveyed(rows: _DaskRows) -> chunk_sums.Survey:
     """The first pass, over all rows; an error if a score is none."""
     n = math.prod(rows.x.shape[rows.ndim :])
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
     how = {"every": every, "size": chunk_search.per_chunk(many)}
-    taken = rows.run(chunk_pass.survey, active=None, **how)
-    found = [(own, chunk_pass.surveyed(parts)) for own, parts in taken]
+    found = rows.run(chunk_pass.survey, active=None, **how)
     if not found:
         none = np.empty(0)
-        return chunk_pass.Survey(
+        return chunk_sums.Survey(
             none.astype(int), none, none, none, none[:, None], 1.0, 0
         )
-    survey: chunk_pass.Survey = _merged(found)
+    survey: chunk_sums.Survey = chunk_sums.of_all_rows(found, chunk_sums.Survey)
     _check_scores(survey.bad)
     return survey
 
@@ -875,7 +856,7 @@ def _point(asked: Asked) -> _Point:
 
 
 def _search(
-    rows: _DaskRows, survey: chunk_pass.Survey, k: Array
+    rows: _DaskRows, survey: chunk_sums.Survey, k: Array
 ) -> tuple[Array, Array]:
     """Anchors and offsets of the rows."""
     a = np.zeros(rows.count)
@@ -889,17 +870,17 @@ def _search(
     short = rows.x.dtype == np.float32
     search = chunk_search.ChunkSearch(rows.curve, given, budget, rows.tau, short)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
-    while search.left.size:
+    while search.active.size:
         columns = search.nodes.a, search.nodes.t, search.near(), *search.windows()
         how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
-        found = rows.run(_measured, *columns, active=free[search.left], **how)
-        search.learn(_merged([(own, chunk_pass.joined(parts)) for own, parts in found]))
+        found = rows.run(_sums_at_nodes, *columns, active=free[search.active], **how)
+        search.learn(chunk_sums.of_all_rows(found, chunk_sums.NodeSums))
     a[free], t[free] = search.answer
     return a, t
 
 
-def _measured(
+def _sums_at_nodes(
     x: Array,
     a: Array,
     t: Array,
@@ -908,10 +889,10 @@ def _measured(
     high: Array,
     every: Array,
     **how: Any,
-) -> chunk_pass.Measured:
+) -> chunk_sums.NodeSums:
     """A pass over a chunk."""
     how |= {"near": near, "low": low, "high": high, "every": every}
-    return chunk_pass.measure(x, nodes=chunk_pass.Points(a, t), **how)
+    return chunk_pass.sums_at_nodes(x, nodes=chunk_pass.Points(a, t), **how)
 
 
 class _Point(NamedTuple):
@@ -944,10 +925,8 @@ class _Point(NamedTuple):
             )
         rows, tau, own = self.rows, self.rows.tau, (self.a, self.t)
         how: dict[str, Any] = {"curve": rows.curve, "tau": tau}
-        parts = rows.run(chunk_entries.steepness, *own, **how)
-        W, top, faint = _merged(
-            [(own, chunk_entries.steepest(found)) for own, found in parts]
-        )
+        found = rows.run(chunk_entries.sum_slopes, *own, **how)
+        W, top, faint = chunk_sums.of_all_rows(found, chunk_sums.SlopeSums)
         finite = np.isfinite(self.t)
         flat = (W == 0) & (top == -math.inf) & finite
         if of_threshold and root.ends(rows.curve) and flat.any():
@@ -1005,7 +984,7 @@ def _reducing(rows: _DaskRows, value: Any, dk: Any, s: Any) -> Linearization:
 # Softmax ------------------------------------------------------------------------------
 
 
-class _Weighed(NamedTuple):
+class _SoftmaxRows(NamedTuple):
     """Rows with their largest scores and what the others weigh beside these."""
 
     rows: _DaskRows
@@ -1053,27 +1032,27 @@ class _Weighed(NamedTuple):
 
 
 @quiet()
-def _weighed(asked: Asked) -> _Weighed:
+def _softmax_rows(asked: Asked) -> _SoftmaxRows:
     """The largest score of each row, and the sum of the others' exponentials."""
     rows = _DaskRows(asked)
     tau = rows.tau
-    parts = rows.run(chunk_entries.weigh, tau=tau)
-    if not parts:
-        return _Weighed(rows, np.empty(0), np.empty(0))
-    found = _merged([(own, chunk_entries.weighed(some, tau)) for own, some in parts])
-    _check_scores(found.bad)
+    found = rows.run(chunk_entries.sum_exponentials, tau=tau)
+    if not found:
+        return _SoftmaxRows(rows, np.empty(0), np.empty(0))
+    sums = chunk_sums.of_all_rows(found, chunk_sums.ExponentialSums, tau)
+    _check_scores(sums.bad)
     if asked.empty == "raise":
-        check_finite(found.top > -math.inf, "x")
-    return _Weighed(rows, found.top, found.rest)
+        check_finite(sums.top > -math.inf, "x")
+    return _SoftmaxRows(rows, sums.top, sums.rest)
 
 
 def _softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    e = np.exp(chunk_entries.below(x, top, tau)) / (1 + rest)[:, None]
+    e = np.exp(chunk_sums.below_top(x, top, tau)) / (1 + rest)[:, None]
     return np.where(x > -math.inf, e, 0)
 
 
 def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    d = chunk_entries.below(x, top, tau) - np.log1p(rest)[:, None]
+    d = chunk_sums.below_top(x, top, tau) - np.log1p(rest)[:, None]
     return np.where(x > -math.inf, d, -math.inf)
 
 
@@ -1081,7 +1060,7 @@ def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
 
 
 class _Ranked(NamedTuple):
-    """Rows with the score at the place ceil(k), and how many are above and equal."""
+    """Rows with the score of the rank ceil(k), and how many are above and equal."""
 
     rows: _DaskRows
     k: Array
@@ -1102,9 +1081,9 @@ class _Ranked(NamedTuple):
             return rows.expand(rows.lazy(shared, self.pivot, part))
         self.one_axis("ties='first'")
         before = self.before()
-        places = np.zeros((rows.count, before.shape[1] + 1))
-        places[:, :-1] = remaining[:, None] - before
-        return rows.expand(self.first(places))
+        left = np.zeros((rows.count, before.shape[1] + 1))
+        left[:, :-1] = remaining[:, None] - before
+        return rows.expand(self.first(left))
 
     def first(self, remaining: Array) -> Any:
         """1 for scores above, and for as many of the equal ones as are left."""
@@ -1112,12 +1091,9 @@ class _Ranked(NamedTuple):
         starts, batch, pivots = rows.starts, rows.batch, self.pivot
 
         def block(x: Array, block_id: Any = None) -> Array:
-            place = tuple(
-                slice(starts[i][j], starts[i][j + 1])
-                for i, j in enumerate(block_id[:-1])
-            )
-            pivot = pivots.reshape(batch)[place].reshape(-1, 1)
-            some = remaining[:, block_id[-1]].reshape(batch)[place].reshape(-1)
+            at = _rows_of(starts, block_id)
+            pivot = pivots.reshape(batch)[at].reshape(-1, 1)
+            some = remaining[:, block_id[-1]].reshape(batch)[at].reshape(-1)
             flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(
                 np.float64, copy=False
             )
@@ -1182,7 +1158,7 @@ class _Ranked(NamedTuple):
 
 @quiet()
 def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
-    """The score at the place ceil(k) of each row, or of its negative."""
+    """The score of the rank ceil(k) of each row, or of its negative."""
     rows = _DaskRows(asked)
     if not largest:  # an infinity stays what it is: no score, or an error
         rows.x = da.where(abs(rows.x) < math.inf, -rows.x, rows.x)
@@ -1196,7 +1172,7 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     free = np.flatnonzero(k > 0)
     if free.size:
         given = survey.only(free)
-        search = chunk_order.PlaceSearch(given, np.ceil(k[free]))
+        search = chunk_order.RankSearch(given, np.ceil(k[free]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.active.size:
             how = {"most": 64 + 4 * search.most() // many}
@@ -1204,8 +1180,6 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
             found = rows.run(
                 chunk_order.count, *columns, active=free[search.active], **how
             )
-            search.learn(
-                _merged([(own, chunk_order.joined_counts(some)) for own, some in found])
-            )
+            search.learn(chunk_sums.of_all_rows(found, chunk_sums.Counts))
         pivot[free], above[free], tied[free] = search.answer
     return _Ranked(rows, k, pivot, above, tied)

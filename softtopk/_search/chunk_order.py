@@ -1,44 +1,27 @@
-r"""The score at a place of rows that lie in chunks, from few passes over the chunks.
+r"""The score of a rank in rows that lie in chunks, from few passes over the chunks.
 
 As in `chunk_search`, the first pass draws a sample.  A pass counts how many scores are
 above five nodes and how many are not below them, and returns the scores in the
-intervals between, or a sample of them.  The score at the place is a node, or it is
+intervals between, or a sample of them.  The score of the rank is a node, or it is
 among the scores of one interval; and that is known if all of these were returned.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._rows.numpy_rows import Array
-from .chunk_pass import Listed, Survey, places
+from .chunk_pass import Listed, pieces
 from .chunk_search import SPREAD
+from .chunk_sums import Counts, Survey
 
 NODES = len(SPREAD)
 
 
-class Counted(NamedTuple):
-    """What a pass finds of some rows, in one chunk or in all of them.
-
-    Attributes
-    ----------
-    above, least : (r, NODES) arrays
-        How many scores are above each node, and how many are not below it.
-    values, times, every : arrays
-        The scores in the intervals, as in `chunk_pass.Measured`.
-    """
-
-    above: Array
-    least: Array
-    values: Array
-    times: Array
-    every: Array
-
-
-def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counted:
+def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counts:
     """A pass over a chunk ``(r, m)``, at nodes in descending order."""
     r, ends = len(x), np.full((len(x), 1), math.inf)
     edges = np.concatenate([ends, nodes, -ends], axis=-1)
@@ -48,37 +31,18 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counted
     )
     listed = Listed(low, high, every, most, seed, x.dtype)
     above, least = np.zeros((2, r, NODES))
-    for rows, columns in places(x):
+    for rows, columns in pieces(x):
         some = x[rows, columns].astype(np.float64)
         listed.add(rows, some)
         for j in range(NODES):
             node = nodes[rows, j : j + 1]
             above[rows, j] += (some > node).sum(axis=-1)
             least[rows, j] += ((some >= node) & (some > -math.inf)).sum(axis=-1)
-    return Counted(above, least, *listed.result())
+    return Counts(above, least, *listed.result())
 
 
-def joined_counts(parts: list[Counted]) -> Counted:
-    """What a pass has found of the same rows in all chunks, in their order."""
-    every = np.max([part.every for part in parts], axis=0)
-    kept = []
-    for i, part in enumerate(parts):
-        times = part.times
-        if (part.every < every).any():
-            rng = np.random.default_rng((23, i))
-            thin = rng.random(times.shape) < (part.every / every)[..., None]
-            times = np.where(thin | (part.every == every)[..., None], times, 0)
-        kept.append((part.values, times))
-    values = np.concatenate([one for one, _ in kept], axis=-1)
-    times = np.concatenate([two for _, two in kept], axis=-1)
-    above, least = (
-        sum(v) for v in zip(*((p.above, p.least) for p in parts), strict=False)
-    )
-    return Counted(above, least, values, times, every)
-
-
-class PlaceSearch:
-    """The search for the scores at the places K >= 1 of rows."""
+class RankSearch:
+    """The search for the scores of the ranks K of rows, the largest being 1."""
 
     def __init__(self, given: Survey, K: Array) -> None:
         self.K, r = K, len(K)
@@ -100,15 +64,15 @@ class PlaceSearch:
         self._spread(self.sample, K * self.share, np.sqrt(s * q * (1 - q)) + 1)
 
     def _spread(self, x: Array, y: Array, deviation: Array) -> None:
-        """Nodes around a place of descending samples."""
+        """Nodes around a rank of descending samples."""
         size = (x > -math.inf).sum(axis=-1)
         nodes = []
         for c in -SPREAD:
-            place = np.floor(y + c * deviation).astype(np.int64)
-            inside = np.clip(place, 0, np.maximum(size - 1, 0))
+            index = np.floor(y + c * deviation).astype(np.int64)
+            inside = np.clip(index, 0, np.maximum(size - 1, 0))
             node = np.take_along_axis(x, inside[:, None], axis=-1)[:, 0]
             node = np.where(
-                place < 0, math.inf, np.where(place >= size, -math.inf, node)
+                index < 0, math.inf, np.where(index >= size, -math.inf, node)
             )
             nodes.append(node)
         self.nodes = np.stack(nodes, axis=-1)
@@ -126,15 +90,15 @@ class PlaceSearch:
         share = self.share[self.active][:, None]
         return np.maximum(1.0, self.expected / share / self.most())
 
-    def learn(self, got: Counted) -> None:
+    def learn(self, got: Counts) -> None:
         """Take the rows whose score is known, and place the nodes of the others."""
         active, rows = self.active, np.arange(len(self.active))
         K = self.K[active][:, None]
         hit = (got.above < K) & (K <= got.least)
-        place = hit.argmax(axis=-1)
+        at_node = hit.argmax(axis=-1)
         known = hit.any(axis=-1)
-        node = self.nodes[rows, place]
-        above, least = got.above[rows, place], got.least[rows, place]
+        node = self.nodes[rows, at_node]
+        above, least = got.above[rows, at_node], got.least[rows, at_node]
         result = np.stack([node, above, least - above])
         # Otherwise the interval: all nodes before it have fewer than K scores.
         j = (got.least < K).sum(axis=-1)
@@ -148,14 +112,14 @@ class PlaceSearch:
         )
         rank = K[:, 0] - before
         total = np.cumsum(times, axis=-1)
-        whole = ~known & (got.every[rows, j] == 1)
+        complete = ~known & (got.every[rows, j] == 1)
         if values.shape[1]:
             at = np.minimum((total < rank[:, None]).sum(axis=-1), values.shape[1] - 1)
             pivot = values[rows, at][:, None]
             higher = before + (times * (values > pivot)).sum(axis=-1)
             tied = (times * (values == pivot)).sum(axis=-1)
-            result = np.where(whole, np.stack([pivot[:, 0], higher, tied]), result)
-        done = known | whole
+            result = np.where(complete, np.stack([pivot[:, 0], higher, tied]), result)
+        done = known | complete
         self.answer[:, active[done]] = result[:, done]
         keep = ~done
         self.active = active[keep]
@@ -185,7 +149,7 @@ def above(x: Array, pivot: Array, seed: int) -> Array:
 def taken(
     x: Array, pivot: Array, remaining: Array, seed: int
 ) -> tuple[int, list[tuple[Array, Array]]]:
-    """The length of a chunk, and the scores above a number with their places.
+    """The length of a chunk, and the scores above a number with their indices.
 
     Of the scores that equal it, the first ones, up to a number of them.
     """

@@ -1,9 +1,8 @@
-"""One pass over the chunks of rows: what a chunk tells, and how chunks are added up.
+"""A pass of a soft selection over one chunk of rows.
 
-The first pass, `survey`, draws a sample.  Each of the others, `measure`, sums shares at
-a few thresholds, and returns the scores in given windows, or a sample of them.  What
-the chunks tell is added in the order of the chunks, so that it does not depend on which
-of them was first.
+The first pass, `survey`, draws a sample.  Each of the others, `sums_at_nodes`, sums
+shares at a few thresholds, and returns the scores in given windows, or a sample of
+them.  `chunk_sums` adds up what the chunks tell.
 """
 
 from __future__ import annotations
@@ -17,69 +16,16 @@ import numpy as np
 from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import CLIP, EXP, Curve, Entmax
 from . import root
+from .chunk_sums import NodeSums, Survey
 from .numpy_sums import FlatEntmaxSums, Scheme, column, scheme_of
 from .start import rebase
 
-PART = 1 << 18
-"""Bytes of a chunk that are calculated with at a time."""
+PIECE = 1 << 18
+"""Bytes of a piece, the scores of a chunk that are calculated with at a time."""
 
 _LEAST = float(np.finfo(np.float64).tiny)
 # Temperatures within which a scheme's exponentials stay in range, with all digits.
 _REACH = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 8.0}
-
-
-class Survey(NamedTuple):
-    """What the first pass finds of some rows, in one chunk or in all of them.
-
-    Attributes
-    ----------
-    n : (r,) array
-        Scores above -inf.
-    top, least : (r,) arrays
-    bad : (r,) array
-        The first score that is NaN or +inf; 0 if there is none.
-    sample : (r, s) array
-    every : float
-        One in `every` scores is in the sample.
-    size : int
-        The length of the rows.
-    """
-
-    n: Array
-    top: Array
-    least: Array
-    bad: Array
-    sample: Array
-    every: float
-    size: int
-
-    def only(self, rows: Array) -> Survey:
-        """Of some rows."""
-        fields = ("n", "top", "least", "bad", "sample")
-        return self._replace(**{name: getattr(self, name)[rows] for name in fields})
-
-
-class Measured(NamedTuple):
-    """What a pass finds of some rows, in one chunk or in all of them.
-
-    Attributes
-    ----------
-    sums : (r, nodes, 4) array
-        m, P, C and W at the nodes, as in `root`.
-    gaps : (r, nodes, 3) array or None
-        As `root.gap_of` returns, for a curve that reaches 0 and 1; NaN where a share
-        is neither.
-    values, times : (r, windows, l) arrays
-        The scores in each window, and how often each occurs; -inf and 0 fill up.
-    every : (r, windows) array
-        One in `every` scores of a window is returned: 1 if all are.
-    """
-
-    sums: Array
-    gaps: Array | None
-    values: Array
-    times: Array
-    every: Array
 
 
 class Points(NamedTuple):
@@ -135,54 +81,38 @@ def _irregular(x: Array) -> tuple[Array, Array, Array]:
     """Of each row: how many scores are above -inf, their least, and the first bad."""
     r = len(x)
     n, least, bad = np.zeros(r, np.int64), np.full(r, math.inf), np.zeros(r)
-    for rows, columns in places(x):
+    for rows, columns in pieces(x):
         some = x[rows, columns]
         on = np.isfinite(some)
         n[rows] += on.sum(axis=-1)
         low = np.where(on, some, math.inf).min(axis=-1)
         least[rows] = np.minimum(least[rows], low)
-        wrong = ~on & (some != -math.inf)
-        if wrong.any():
-            first = some[np.arange(len(some)), wrong.argmax(axis=-1)]
-            bad[rows] = np.where(
-                (bad[rows] == 0) & wrong.any(axis=-1), first, bad[rows]
-            )
+        bad[rows] = np.where(bad[rows] == 0, first_bad(some), bad[rows])
     return n, least, bad
 
 
-def surveyed(parts: list[Survey]) -> Survey:
-    """The survey of the same rows in all their chunks, in their order."""
-    n = np.sum([part.n for part in parts], axis=0)
-    top = np.max([part.top for part in parts], axis=0)
-    least = np.min([part.least for part in parts], axis=0)
-    bad = np.zeros(len(n))
-    for part in parts:
-        bad = np.where(bad == 0, part.bad, bad)
-    size = sum(part.size for part in parts)
-    every = max(part.every for part in parts)
-    samples = []
-    for i, part in enumerate(parts):
-        sample = part.sample
-        if part.every < every:  # chunks of sizes that were unknown
-            rng = np.random.default_rng((21, i))
-            sample = sample[:, rng.random(sample.shape[1]) < part.every / every]
-        samples.append(sample)
-    return Survey(n, top, least, bad, np.concatenate(samples, axis=-1), every, size)
+def first_bad(x: Array) -> Array:
+    """The first score of each row that is NaN or +inf; 0 if there is none."""
+    bad = ~np.isfinite(x) & (x != -math.inf)
+    if not np.count_nonzero(bad):
+        return np.zeros(len(x))
+    first = x[np.arange(len(x)), bad.argmax(axis=-1)]
+    return np.where(bad.any(axis=-1), first, 0)
 
 
-def places(x: Array) -> Iterator[tuple[slice, slice]]:
-    """Some rows of a chunk, or a part of a long one."""
+def pieces(x: Array) -> Iterator[tuple[slice, slice]]:
+    """The pieces of a chunk: some rows, or a stretch of a long one."""
     r, m = x.shape
     if not m:
         return
-    size = PART // x.itemsize
+    size = PIECE // x.itemsize
     height, width = max(1, size // m), min(m, size)
     for i in range(0, r, height):
         for j in range(0, m, width):
             yield slice(i, i + height), slice(j, j + width)
 
 
-def measure(
+def sums_at_nodes(
     x: Array,
     curve: Curve,
     tau: float,
@@ -194,7 +124,7 @@ def measure(
     most: int,
     precise: bool,
     seed: int,
-) -> Measured:
+) -> NodeSums:
     """A pass over a chunk ``(r, m)``.
 
     Parameters
@@ -226,8 +156,8 @@ def measure(
     listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
-        size = PART // x.itemsize
-        anchor, t, scheme, dtype = schemed(curve, nodes, tau, dtype, size)
+        size = PIECE // x.itemsize
+        anchor, t, scheme, dtype = scheme_at(curve, nodes, tau, dtype, size)
         room = np.empty(size, dtype)
 
         def add(rows: slice, some: Array) -> None:
@@ -246,9 +176,9 @@ def measure(
                 _widen(gaps[rows], new, some, curve, nodes, rows, tau)
 
         if x.shape[1] < size:
-            for rows, columns in places(x):
+            for rows, columns in pieces(x):
                 add(rows, x[rows, columns])
-            return Measured(sums, gaps, *listed.result())
+            return NodeSums(sums, gaps, *listed.result())
         for i in range(len(x)):
             far = 0
             for some, above in _between(x[i], size, near[i]):
@@ -261,10 +191,10 @@ def measure(
                 gaps[i, :, 0] += far
                 gaps[i, :, 1] = np.minimum(gaps[i, :, 1], lower)
                 gaps[i, :, 2] = np.maximum(gaps[i, :, 2], upper)
-    return Measured(sums, gaps, *listed.result())
+    return NodeSums(sums, gaps, *listed.result())
 
 
-def schemed(
+def scheme_at(
     curve: Curve, nodes: Points, tau: float, dtype: Any, size: int
 ) -> tuple[Array, Array, Scheme | None, Any]:
     """One anchor for each row, the offsets of its nodes, and the curve's scheme.
@@ -456,35 +386,6 @@ class Listed:
         longest = max((len(values) for values, _ in self.held.values()), default=0)
         shape = (*self.every.shape, longest)
         values, times = np.full(shape, -math.inf), np.zeros(shape)
-        for place, (one, two) in self.held.items():
-            values[*place, : len(one)], times[*place, : len(one)] = one, two
+        for (i, j), (one, two) in self.held.items():
+            values[i, j, : len(one)], times[i, j, : len(one)] = one, two
         return values, times, self.every
-
-
-def joined(parts: list[Measured]) -> Measured:
-    """What a pass has found of the same rows in all chunks, in their order."""
-    sums = np.stack([part.sums for part in parts], axis=-1).sum(axis=-1)
-    gaps = parts[0].gaps
-    if gaps is not None:
-        all_gaps = np.array([part.gaps for part in parts])
-        with np.errstate(invalid="ignore"):
-            count, least = all_gaps[..., 0].sum(axis=0), all_gaps[..., 1].min(axis=0)
-        gaps = np.stack([count, least, all_gaps[..., 2].max(axis=0)], axis=-1)
-    every = np.max([part.every for part in parts], axis=0)
-    kept = []
-    for i, part in enumerate(parts):
-        times = part.times
-        if (part.every < every).any():
-            rng = np.random.default_rng((23, i))
-            share = (part.every / every)[..., None]
-            thin = rng.random(times.shape) < share ** np.minimum(times, 1)
-            times = np.where(thin | (share == 1), times, 0)
-        kept.append((np.where(times > 0, part.values, -math.inf), times))
-    values = np.concatenate([one for one, _ in kept], axis=-1)
-    times = np.concatenate([two for _, two in kept], axis=-1)
-    order = np.argsort(-times, axis=-1, kind="stable")
-    width = int((times > 0).sum(axis=-1).max(initial=0))
-    values, times = (
-        np.take_along_axis(v, order, axis=-1)[..., :width] for v in (values, times)
-    )
-    return Measured(sums, gaps, values, times, every)

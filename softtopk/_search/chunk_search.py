@@ -46,7 +46,8 @@ from .._rows.budget import Budget
 from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 from . import costs_search, root
-from .chunk_pass import Measured, Points, Survey, counted
+from .chunk_pass import Points, counted
+from .chunk_sums import NodeSums, Survey
 from .numpy_search import solve
 from .numpy_sums import scheme_of
 
@@ -115,10 +116,10 @@ class ChunkSearch:
         self.n = n
         rows = len(n)
         self.answer = Points(np.zeros(rows), np.zeros(rows))
-        self.left = np.arange(rows)
+        self.active = np.arange(rows)
         if (self.s == n).all():
-            self.answer = self._solved(self.sample, self.k, self.left)
-            self.left = self.left[:0]
+            self.answer = self._solved(self.sample, self.k, self.active)
+            self.active = self.active[:0]
             return
         with np.errstate(all="ignore"):
             middle = curve.inverse(budget.mean())
@@ -126,8 +127,8 @@ class ChunkSearch:
             self.low = Points(given.least, -middle - slack)
             self.high = Points(given.top, -middle + slack)
             y = self.k * (self.s / n)
-            at = self._solved(self.sample, y, self.left)
-            at = self._within(at, self.left)
+            at = self._solved(self.sample, y, self.active)
+            at = self._within(at, self.active)
             p = self._shares(self.sample, at)
             mean = p.sum(-1) / np.maximum(self.s, 1)
             off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
@@ -138,10 +139,10 @@ class ChunkSearch:
             share = self._shares(ends, at)
             unseen = np.where(2 * y < self.s, share[:, 0], 1 - share[:, 1])
             deviation = np.sqrt(variance + np.maximum(one, unseen) ** 2)
-            self._spread(self.left, self.sample, y, deviation)
+            self._spread(self.active, self.sample, y, deviation)
             self._open(at, y, deviation)
 
-    # What the next pass is to measure ---------------------------------------------
+    # What the next pass is to find ---------------------------------------------
 
     def windows(self) -> tuple[Array, Array, Array]:
         """Low and high ends, and m, where one in m scores between them is returned.
@@ -174,7 +175,7 @@ class ChunkSearch:
             for j, kink in enumerate(kinks):
                 low[:, j] = _outward(points[0], kink, tau, -1)
                 # Shares just above 0 are no smooth function of the threshold.
-                more = np.where(self.dense[self.left] & (kink < 0), span, 0)
+                more = np.where(self.dense[self.active] & (kink < 0), span, 0)
                 high[:, j] = _outward(points[-1], kink + more, tau, 1)
                 if j:
                     high[:, j - 1] = np.minimum(
@@ -182,7 +183,7 @@ class ChunkSearch:
                     )
             around = self._expected(start[0], stop[-1])
             self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
-            self.mode = np.where(self.dense[self.left], 0, self.mode)
+            self.mode = np.where(self.dense[self.active], 0, self.mode)
             if self.single:
                 self.mode = np.zeros(len(span))
             one, two = (self.mode[:, None] == mode for mode in (1, 2))
@@ -207,11 +208,11 @@ class ChunkSearch:
             curve, nodes = self.curve, self.nodes
             lower, upper = curve.support
             if _tailed(curve):
-                k = Budget(*(v[self.left] for v in self.budget))
+                k = Budget(*(v[self.active] for v in self.budget))
                 few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
-                far = _FAR + np.log(self.n[self.left] / few)[:, None]
+                far = _FAR + np.log(self.n[self.active] / few)[:, None]
             else:
-                far = np.full((len(self.left), 1), math.inf)
+                far = np.full((len(self.active), 1), math.inf)
             below = -far if lower == -math.inf else lower
             above = far if upper == math.inf else upper
             low = _outward(nodes, below, self.tau, -1).min(axis=-1)
@@ -220,10 +221,10 @@ class ChunkSearch:
 
     def _expected(self, low: Array, high: Array) -> Array:
         """How many scores lie in windows, or different ones if many are equal."""
-        x = self.sample[self.left]
+        x = self.sample[self.active]
         on = (x >= low[:, None]) & (x <= high[:, None])
         found = on.sum(axis=-1)
-        size = found * (self.n[self.left] / np.maximum(self.s[self.left], 1))
+        size = found * (self.n[self.active] / np.maximum(self.s[self.active], 1))
         for i in np.flatnonzero(found >= 4 * _FEW):
             different = len(np.unique(x[i][on[i]]))
             if 8 * different <= found[i]:
@@ -236,7 +237,7 @@ class ChunkSearch:
 
     # What a pass has found ---------------------------------------------------------
 
-    def learn(self, got: Measured) -> None:
+    def learn(self, got: NodeSums) -> None:
         """Take the rows that are solved, and place the nodes of the others."""
         with np.errstate(all="ignore"):
             self._learn(got)
@@ -246,7 +247,7 @@ class ChunkSearch:
         """Whether the next pass is to calculate in double precision in any case."""
         return not self.single and self.count > 0
 
-    def _learn(self, got: Measured) -> None:
+    def _learn(self, got: NodeSums) -> None:
         self.count += 1
         if self.first:
             self._closer(got)
@@ -254,7 +255,7 @@ class ChunkSearch:
         if self.single:
             self._finish(got)
             return
-        left, nodes, tau = self.left, self.nodes, self.tau
+        left, nodes, tau = self.active, self.nodes, self.tau
         precise = self.count > 1
         eps = np.finfo(np.float64).eps
         m, P, C, W = np.moveaxis(got.sums, -1, 0)
@@ -333,11 +334,11 @@ class ChunkSearch:
         self.answer.t[left[solved]] = answer.t[solved]
         keep = ~solved
         if not keep.any():
-            self.left = left[:0]
+            self.active = left[:0]
             return
         self._place(left, keep, ends, width, inside, whole, close, got)
 
-    def _chosen(self, got: Measured, bracket: Array) -> Measured:
+    def _chosen(self, got: NodeSums, bracket: Array) -> NodeSums:
         """The scores of the windows that matter, as those of one window."""
         r, _, length = got.values.shape
         rows, two = np.arange(r), self.mode == 2
@@ -354,7 +355,7 @@ class ChunkSearch:
         return got._replace(values=joined[0], times=joined[1], every=every[:, None])
 
     def _resolved(
-        self, ends: list[_Bound], width: Array, got: Measured
+        self, ends: list[_Bound], width: Array, got: NodeSums
     ) -> tuple[Array, Array]:
         """How far above the lower end the threshold is, and whether that is exact."""
         curve, tau, (low, high) = self.curve, self.tau, ends
@@ -426,7 +427,7 @@ class ChunkSearch:
         return by, certain & (by <= 2) & (listed(by)[1] + others(by)[1] < 0)
 
     def _joined(
-        self, ends: list[_Bound], width: Array, got: Measured, short: bool
+        self, ends: list[_Bound], width: Array, got: NodeSums, short: bool
     ) -> tuple[Points, Array]:
         """The threshold, however wide the bracket is, and whether it is good.
 
@@ -447,7 +448,7 @@ class ChunkSearch:
         """
         curve, tau, (low, high) = self.curve, self.tau, ends
         on, times = got.times > 0, got.times
-        budget = Budget(*(v[self.left] for v in self.budget))
+        budget = Budget(*(v[self.active] for v in self.budget))
         M, P, C, D, near = [], [], [], [], np.zeros(len(width), bool)
         tight = 2.0**-16 if short else 2.0**-40
         for end in ends:
@@ -490,7 +491,7 @@ class ChunkSearch:
         return at, good & (now(0 * width)[1] > 0)
 
     def _interpolated(
-        self, excess: Array, W: Array, low: Points, high: Points, got: Measured
+        self, excess: Array, W: Array, low: Points, high: Points, got: NodeSums
     ) -> tuple[Points, Array]:
         """The threshold by interpolation between Chebyshev's nodes.
 
@@ -546,11 +547,11 @@ class ChunkSearch:
         inside: Array,
         whole: Array,
         close: Points,
-        got: Measured,
+        got: NodeSums,
     ) -> None:
         """The nodes of the next pass, of the rows that are kept."""
         tau = self.tau
-        self.left = rows = left[keep]
+        self.active = rows = left[keep]
         low, high = (end.only(keep) for end in ends)
         width, inside, whole = width[keep], inside[keep], whole[keep]
         close, values = close.at(keep), got.values[keep]
@@ -663,7 +664,7 @@ class ChunkSearch:
         ]
         return np.sum(sizes, axis=0)
 
-    def _closer(self, got: Measured) -> None:
+    def _closer(self, got: NodeSums) -> None:
         """Place the next node, which is meant to be the last, by Newton's step.
 
         The step excess / W, times the slope of the sample's sum, is a change of that
@@ -672,10 +673,10 @@ class ChunkSearch:
         at = self.nodes.at((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
         excess, (y, slope, error) = (P - C) - self.budget.without(m), self.guess
-        low, high = self.low.at(self.left), self.high.at(self.left)
+        low, high = self.low.at(self.active), self.high.at(self.active)
         self.low, self.high = at.where(excess > 0, low), at.where(excess < 0, high)
-        near = self._solved(self.sample, y - excess * slope / W, self.left)
-        near = self._within(near, self.left).moved(0.0, self.tau)
+        near = self._solved(self.sample, y - excess * slope / W, self.active)
+        near = self._within(near, self.active).moved(0.0, self.tau)
         # The step leaves a part of the sample's error, squared; and the windows are to
         # hold few enough scores.
         kinks = kinks_of(self.curve)
@@ -684,13 +685,13 @@ class ChunkSearch:
         self.nodes = Points(near.a[:, None], near.t[:, None])
         self.first, self.spare = False, None
 
-    def _finish(self, got: Measured) -> None:
+    def _finish(self, got: NodeSums) -> None:
         """Take the rows that the sums at one node, near the threshold, are enough for.
 
         The sum of the scores that stay on one piece of the curve is an exponential, or
         linear in the threshold; for the sigmoid curve the step must be short.
         """
-        left, curve, tau = self.left, self.curve, self.tau
+        left, curve, tau = self.active, self.curve, self.tau
         at = self.nodes.at((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
         budget = Budget(*(v[left] for v in self.budget))
@@ -744,11 +745,11 @@ class ChunkSearch:
         self._again(at, excess, step, got, ~fits)
 
     def _again(
-        self, at: Points, excess: Array, step: Array, got: Measured, keep: Array
+        self, at: Points, excess: Array, step: Array, got: NodeSums, keep: Array
     ) -> None:
         """Place five nodes around Newton's step from the one that was not enough."""
-        self.left, at, step = self.left[keep], at.at(keep), step[keep]
-        rows, excess = self.left, excess[keep]
+        self.active, at, step = self.active[keep], at.at(keep), step[keep]
+        rows, excess = self.active, excess[keep]
         for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
             end.a[rows[tight]], end.t[rows[tight]] = at.at(tight)
         near_by = abs(step) <= self.outer[keep]

@@ -23,7 +23,7 @@ import softtopk as core
 import softtopk.dask as stk
 from softtopk._rows.adapter_rows import Asked
 from softtopk._rows.budget import Budget
-from softtopk._search import chunk_entries, chunk_pass, chunk_search
+from softtopk._search import chunk_entries, chunk_pass, chunk_search, chunk_sums
 
 CURVES = [*core.curves.NAMED, core.curves.entmax(1.5), core.curves.entmax(1.2)]
 SCORES = int(float(os.environ.get("SOFTTOPK_DASK_SCORES", "2e8")))
@@ -220,7 +220,7 @@ def test_a_spread_that_rounding_would_make_negative_is_a_number():
 @pytest.mark.parametrize("curve", CURVES, ids=str)
 def test_scores_far_from_the_nodes_are_only_counted(curve, dtype, monkeypatch):
     """Long rows: a pass finds what it finds if it sums the shares of all scores."""
-    monkeypatch.setattr(chunk_pass, "PART", 1 << 11)
+    monkeypatch.setattr(chunk_pass, "PIECE", 1 << 11)
     curve = core.curves.resolve(curve)
     x = np.random.default_rng(0).standard_normal((1, N)).astype(dtype)
     x[0, :50] = -np.inf
@@ -235,7 +235,7 @@ def test_scores_far_from_the_nodes_are_only_counted(curve, dtype, monkeypatch):
         near = search.near()
         assert ((x > near[0, 0]) & (x < near[0, 1])).mean() < 0.5
         some, every_one = (
-            chunk_pass.measure(
+            chunk_pass.sums_at_nodes(
                 x, curve, tau, search.nodes, ends, low, high, every, N, True, 0
             )
             for ends in (near, np.array([[-np.inf, np.inf]]))
@@ -439,7 +439,7 @@ def test_the_survey_is_that_of_all_parts():
         chunk_pass.survey(x[:, i : i + 25_000], every=20.0, size=0, seed=i)
         for i in range(0, 100_000, 25_000)
     ]
-    found = chunk_pass.surveyed(parts)
+    found = chunk_sums.Survey.of_chunks(parts)
     assert found.n.tolist() == [100_000, 10_000, 100_000] and not found.bad.any()
     for i in range(3):
         row = x[i, : found.n[i]]
@@ -457,12 +457,12 @@ def test_the_memory_of_a_pass_is_that_of_its_parts():
     def measure():
         near = ends[:, :2] * [[-1, 1]]
         given = (chunk_pass.Points(at, at), near, -ends, ends, np.full((1, 4), 1e3))
-        chunk_pass.measure(x, clip, 1.0, *given, 1000, False, 0)
+        chunk_pass.sums_at_nodes(x, clip, 1.0, *given, 1000, False, 0)
 
     for call in (
         lambda: chunk_pass.survey(x, every=1e4, size=0, seed=0),
-        lambda: chunk_entries.weigh(x, 1.0, 0),
-        lambda: chunk_entries.steepness(x, at[:, 0], at[:, 0], clip, 1.0, 0),
+        lambda: chunk_entries.sum_exponentials(x, 1.0, 0),
+        lambda: chunk_entries.sum_slopes(x, at[:, 0], at[:, 0], clip, 1.0, 0),
         measure,
     ):
         tracemalloc.start()
