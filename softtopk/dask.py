@@ -684,7 +684,7 @@ class _DaskRows:
         known: list[Array] = []
         name = f"softtopk-{function.__name__.strip('_')}-{uuid4().hex}"
         for index in np.ndindex(*self.grid):
-            own = rows[_rows_of(self.starts, index)].reshape(-1)
+            own = rows[_rows_of_block(self.starts, index)].reshape(-1)
             on = among[own] >= 0
             if not on.any():
                 continue
@@ -728,7 +728,7 @@ class _DaskRows:
         dtype, batch, starts = dtype or self.x.dtype, self.batch, self.starts
 
         def block(x: Array, block_id: Any = None) -> Array:
-            at = _rows_of(starts, block_id)
+            at = _rows_of_block(starts, block_id)
             own = [column.reshape(batch)[at].reshape(-1) for column in columns]
             sizes = x.shape[: len(batch)], x.shape[len(batch) :]
             rows = x.reshape(*map(math.prod, sizes))
@@ -765,7 +765,9 @@ class _DaskRows:
             ) from None
 
 
-def _rows_of(starts: list[list[int]], index: tuple[int, ...]) -> tuple[slice, ...]:
+def _rows_of_block(
+    starts: list[list[int]], index: tuple[int, ...]
+) -> tuple[slice, ...]:
     """The rows of a block, by the index of the block."""
     pairs = zip(starts, index, strict=False)
     return tuple(slice(along[i], along[i + 1]) for along, i in pairs)
@@ -1047,12 +1049,12 @@ def _softmax_rows(asked: Asked) -> _SoftmaxRows:
 
 
 def _softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    e = np.exp(chunk_sums.below_top(x, top, tau)) / (1 + rest)[:, None]
+    e = np.exp(chunk_sums.below_largest(x, top, tau)) / (1 + rest)[:, None]
     return np.where(x > -math.inf, e, 0)
 
 
 def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
-    d = chunk_sums.below_top(x, top, tau) - np.log1p(rest)[:, None]
+    d = chunk_sums.below_largest(x, top, tau) - np.log1p(rest)[:, None]
     return np.where(x > -math.inf, d, -math.inf)
 
 
@@ -1091,7 +1093,7 @@ class _Ranked(NamedTuple):
         starts, batch, pivots = rows.starts, rows.batch, self.pivot
 
         def block(x: Array, block_id: Any = None) -> Array:
-            at = _rows_of(starts, block_id)
+            at = _rows_of_block(starts, block_id)
             pivot = pivots.reshape(batch)[at].reshape(-1, 1)
             some = remaining[:, block_id[-1]].reshape(batch)[at].reshape(-1)
             flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(

@@ -15,7 +15,7 @@ from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import Curve
 from . import root
 from .chunk_pass import PIECE, Points, first_bad, pieces, scheme_at
-from .chunk_sums import ExponentialSums, SlopeSums, below_top
+from .chunk_sums import ExponentialSums, SlopeSums, below_largest
 from .numpy_sums import column
 
 
@@ -119,7 +119,7 @@ def sum_exponentials(x: Array, tau: float, seed: int) -> ExponentialSums:
         top = some.max(axis=-1).astype(np.float64)
         bad = np.zeros(r)
         bad[rows] = first_bad(some)
-        e = np.exp(below_top(some, top, tau))
+        e = np.exp(below_largest(some, top, tau))
         index = some.argmax(axis=-1)[:, None]
         largest = np.take_along_axis(e, index, axis=-1)
         np.put_along_axis(e, index, largest - 1, axis=-1)

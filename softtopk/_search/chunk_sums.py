@@ -179,13 +179,13 @@ class ExponentialSums(NamedTuple):
         rests = np.stack([one.rest for one in chunks], axis=-1)
         top, first = tops.max(axis=-1), tops.argmax(axis=-1)
         with np.errstate(all="ignore"):
-            scale = np.exp(below_top(tops, top, tau))
+            scale = np.exp(below_largest(tops, top, tau))
         others = np.arange(tops.shape[-1]) != first[:, None]
         terms = np.where(tops > -math.inf, scale * (rests + others), 0)
         return ExponentialSums(top, terms.sum(axis=-1), _first_bad(chunks))
 
 
-def below_top(x: Array, top: Array, tau: float) -> Array:
+def below_largest(x: Array, top: Array, tau: float) -> Array:
     """(x - top) / tau in double precision."""
     finite = np.where(top > -math.inf, top, 0)[:, None]
     return numpy_distances(x.astype(np.float64), finite, tau)
