@@ -45,6 +45,7 @@ class _NoBudget:
 
 NO_BUDGET: Any = _NoBudget()  # None would hide a budget that its caller forgot
 _NONE = np.empty(0)
+_NUMBERS = "a real number or an array of them"
 
 
 def quiet() -> np.errstate:
@@ -181,12 +182,20 @@ def as_array(array: ArrayLike, name: str) -> Array:
 
 
 def _one_array(given: Any, name: str, what: str, more: str = "") -> Array:
-    """An array of NumPy, or an error if a mask would be lost or its rows differ."""
+    """An array of NumPy, or an error if NumPy has none or a mask would be lost.
+
+    It has none of rows of several lengths, and of tensors with gradients or on a GPU.
+    """
     try:
         values = np.asarray(given)
-    except ValueError as error:
-        got = reprlib.repr(given)
-        raise TypeError(f"{name} must be {what}, got {got}") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        words = f"{name} must be {what}, got {reprlib.repr(given)}"
+        if not isinstance(given, (list, tuple)):
+            words += (
+                ", which NumPy cannot read; softtopk.torch and softtopk.jax take the "
+                "arrays of their libraries"
+            )
+        raise TypeError(words) from error
     if values is not given:
         check_unmasked(given, name, more)
     return values
@@ -489,7 +498,9 @@ def real_number(
         If it is not; the message names the argument and what is allowed.
     """
     # The usual case does without NumPy, so that a compiler can trace it.
-    given = value if type(value) in (int, float) else _given(value, name)
+    given = value
+    if type(value) not in (int, float):
+        given = _one_array(value, name, _NUMBERS)
     if type(given) is int and abs(given) > 2**1000:  # float() would overflow
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
@@ -510,28 +521,10 @@ def real_numbers(values: ArrayLike, name: str) -> Array:
     TypeError
         If they are not real.
     """
-    given = _given(values, name)
+    given = _one_array(values, name, _NUMBERS)
     if given.dtype.kind not in "iuf":
-        raise TypeError(
-            f"{name} must be a real number or an array of them, "
-            f"got {reprlib.repr(values)}"
-        )
+        raise TypeError(f"{name} must be {_NUMBERS}, got {reprlib.repr(values)}")
     return given.astype(np.float64)
-
-
-def _given(values: Any, name: str) -> Array:
-    """The values as NumPy has them, unless a mask or a derivative would be lost."""
-    try:
-        given = np.asarray(values)
-    # A list of tensors with gradients, or rows of several lengths.
-    except (RuntimeError, ValueError):
-        raise TypeError(
-            f"{name} must be a real number or one array of them, "
-            f"got {reprlib.repr(values)}"
-        ) from None
-    if given is not values:
-        check_unmasked(values, name)
-    return given
 
 
 def check_temperature(temperature: float) -> float:

@@ -557,3 +557,24 @@ def test_a_matrix_that_a_loss_leaves_out_has_the_gradient_zero(lib):
     out = lib.numpy(slope(x, lib.array(False)))
     assert (out[0] == 0).all() and np.isfinite(out).all() and out[1].any()
     assert np.isnan(lib.numpy(slope(x, lib.array(True)))[0]).all()
+
+
+def unreadable():
+    """What NumPy cannot read, and why."""
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([3.0, 2.0, 1.0])
+    return [
+        (x.clone().requires_grad_(), "requires grad"),
+        (x.bfloat16(), "BFloat16"),
+        (x.to_sparse(), "Sparse"),
+        (x.to("meta"), "meta device"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["x", "where", "k", "temperature", "cost"])
+def test_a_tensor_that_numpy_cannot_read_is_refused_by_its_argument(name):
+    for tensor, why in unreadable():
+        words = f"{name} must be .*, which NumPy cannot read; softtopk.torch and"
+        with pytest.raises(TypeError, match=words) as caught:
+            stk.soft_topk(**({"x": np.array([3.0, 2.0, 1.0]), "k": 1, name: tensor}))
+        assert why in str(caught.value.__cause__)
