@@ -60,7 +60,7 @@ from .._rows.numpy_rows import (
 )
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
-from .entmax_order import entropy, order_law, orders
+from .entmax_alpha import entropy, order_law, orders
 from .hard_body import hard
 from .selection_body import of_checked
 from .simplex_body import logits

@@ -18,7 +18,7 @@ from .._rows.adapter_rows import (
 from .._rows.numpy_rows import as_column, check_integer, real_number, real_numbers
 from .._search.numpy_entmax import below_top
 from ..curves import CLIP, Entmax
-from . import entmax_order as _entmax
+from . import entmax_alpha as _entmax
 from .hard_body import hard
 
 __all__ = [

@@ -105,7 +105,7 @@ def test_a_file_that_the_map_leaves_out_is_found():
     assert fits("_operators/…_body.py", "_operators/hard_body.py")
     assert fits("_adapters/torch_autograd….py", "_adapters/torch_autograd_costs.py")
     assert not fits("…_rule", "_rules/other.py")
-    assert not fits("…_body", "_operators/entmax_order.py")
+    assert not fits("…_body", "_operators/entmax_alpha.py")
 
 
 def module(file):
