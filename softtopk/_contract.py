@@ -214,7 +214,7 @@ class Adapter(Protocol):
         """The k-th largest entry of each row, for k in `place`, ``(...)`` integers."""
 
     def leading(self, x: Any, k: int) -> Any:
-        """The places of the k largest entries of each row, the largest first.
+        """The indices of the k largest entries of each row, the largest first.
 
         Among equal entries the first comes first; k is at most the length of the row.
         """
@@ -226,16 +226,16 @@ class Adapter(Protocol):
         """
 
     def highest(self, x: Any, k: int) -> Any:
-        """The places of the k largest entries of each row, in any order."""
+        """The indices of the k largest entries of each row, in any order."""
 
     def take(self, x: Any, index: Any) -> Any:
-        """The entries of each row at these places, ``(..., m)`` integers."""
+        """The entries of each row at these indices, ``(..., m)`` integers."""
 
     def put(self, x: Any, index: Any, values: Any) -> Any:
-        """The rows with these values, or this number, at these different places."""
+        """The rows with these values, or this number, at these different indices."""
 
     def restore(self, values: Any, permutation: Any) -> Any:
-        """The rows with these values at the places `permutation`, all of them."""
+        """The rows with these values at the indices `permutation`, all of them."""
 
     def scatter(self, values: Any, index: Any, n: int) -> Any:
         """The sums ``(..., n)`` of the values of each row that have the same index.
@@ -244,16 +244,16 @@ class Adapter(Protocol):
         """
 
     def running_max(self, x: Any) -> Any:
-        """The largest entry up to each place of a row; it needs no derivative."""
+        """The largest entry up to each entry of a row; it needs no derivative."""
 
     def descending(self, x: Any) -> Any:
-        """The places of the entries of each row, the largest first.
+        """The indices of the entries of each row, the largest first.
 
         Equal entries come in any order.
         """
 
     def parts(self, f: Callable[..., Any], *arrays: Any) -> Any:
-        """f of the arrays, which works entry by entry, in parts that fit the cache."""
+        """f of the arrays, which works entry by entry, in pieces that fit the cache."""
 
     def recur(self, steps: Any, values: Any, back: bool) -> Any:
         """The sums of values over the points up to each, or from it on, times decays.
@@ -304,7 +304,7 @@ class Adapter(Protocol):
         """An array of the type in which `select` computes with raw scores x."""
 
     def rows(self, asked: Any) -> Any:
-        """Rows whose values have been checked, in place of `adapter_rows.rows_of`."""
+        """Rows with checked values, in place of `adapter_rows.checked_asked`."""
 
     def select(
         self, curve: Curve, rows: Any, check: bool | None, shares: bool = False

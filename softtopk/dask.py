@@ -331,7 +331,7 @@ def entmax(
     NotImplementedError
         If alpha is an array or outside [1, 2], where the package has no curve for it.
     """
-    curve = _of_order(alpha)
+    curve = _entmax_of(alpha)
     asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, finite=True)
     return (
         _softmax_rows(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
@@ -521,7 +521,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
         return _softmax_rows(Asked(**given, curve=EXP)).linearized(operator)
     if operator in (sparsemax, entmax):
         given = _by_name(operator, args, kwargs)
-        curve = CLIP if operator is sparsemax else _of_order(given.pop("alpha", 1.5))
+        curve = CLIP if operator is sparsemax else _entmax_of(given.pop("alpha", 1.5))
         asked = Asked(**given, k=1, curve=curve, finite=True)
         if curve is EXP:
             return _softmax_rows(asked).linearized(softmax)
@@ -543,7 +543,7 @@ def _by_name(operator: Any, args: Any, kwargs: Any) -> dict[str, Any]:
     return signature(operator).bind(*args, **kwargs).arguments
 
 
-def _of_order(alpha: Any) -> Curve:
+def _entmax_of(alpha: Any) -> Curve:
     """The curve of entmax, an error if there is none."""
     given = positive_numbers(alpha, "alpha")
     if given.ndim or not 1 <= given <= 2:
@@ -1062,7 +1062,7 @@ def _log_softmax(x: Array, top: Array, rest: Array, tau: float) -> Array:
 
 
 class _Ranked(NamedTuple):
-    """Rows with the score of the rank ceil(k), and how many are above and equal."""
+    """Rows with the score at the place ceil(k), and how many are above and equal."""
 
     rows: _DaskRows
     k: Array
@@ -1160,7 +1160,7 @@ class _Ranked(NamedTuple):
 
 @quiet()
 def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
-    """The score of the rank ceil(k) of each row, or of its negative."""
+    """The score at the place ceil(k) of each row, or of its negative."""
     rows = _DaskRows(asked)
     if not largest:  # an infinity stays what it is: no score, or an error
         rows.x = da.where(abs(rows.x) < math.inf, -rows.x, rows.x)
@@ -1174,7 +1174,7 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     free = np.flatnonzero(k > 0)
     if free.size:
         given = survey.only(free)
-        search = chunk_order.RankSearch(given, np.ceil(k[free]))
+        search = chunk_order.PlaceSearch(given, np.ceil(k[free]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.active.size:
             how = {"most": 64 + 4 * search.most() // many}

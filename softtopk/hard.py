@@ -25,7 +25,7 @@ from ._rows.numpy_rows import (
     Array,
     Axis,
     NumPyRows,
-    as_rows,
+    as_numpy_rows,
     check_count,
     check_per,
     check_ties,
@@ -118,7 +118,7 @@ def top_k(
             return found
         check_per(per)
     whole = not share_ties
-    rows = as_rows(
+    rows = as_numpy_rows(
         x, k, axis=axis, where=where, empty=empty, integer_k=whole, ordinal=True
     )
     above, tied, _ = _compared(rows)
@@ -145,7 +145,7 @@ def top_k_indices(
     width: int | None = None,
     empty: str = "raise",
 ) -> Array:
-    """The places of the k largest scores, the largest first.
+    """The indices of the k largest scores, the largest first.
 
     It is what a dispatch takes, such as that of a mixture of experts: the numbers of
     the k selected entries of each row.  What they count with is gathered beside it.
@@ -175,7 +175,7 @@ def top_k_indices(
         `numpy.take_along_axis` asks for.  Of several axes an index counts the entries
         in C order, and the k indices stand along a last axis of their own, in place of
         these axes.  In each row the scores at the indices descend, and among equal
-        scores the indices ascend: they are the places of the ones of
+        scores the indices ascend: they are the indices of the ones of
         ``top_k(x, k, ties="first")``.  A row with fewer of them than `width` is filled
         up with its length n, at which there is no entry: ``index < n`` is the mask of
         what it has.
@@ -212,7 +212,7 @@ def top_k_indices(
     """
     many = not is_number(k)
     number = 0 if many else check_count(k)
-    rows = as_rows(
+    rows = as_numpy_rows(
         x, k, axis=axis, where=where, integer_k=many, empty=empty, ordinal=True
     )
     n, scores = rows.x.shape[-1], rows.x
@@ -273,7 +273,7 @@ def top_k_sum(
     >>> float(stk.top_k_sum([5.0, 1.0, 3.0, 4.0], 2.5))
     10.5
     """
-    rows = as_rows(x, k, axis=axis, where=where, ordinal=True)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, ordinal=True)
     above, _, pivot = _compared(rows)
     finite = np.where(rows.k[:, None] > 0, pivot, 0)
     remaining = rows.k - above.sum(axis=-1)

@@ -1442,7 +1442,7 @@ def top_k_indices(
     empty: str = "raise",
     check: bool | None = None,
 ) -> Array:
-    """The places of the k largest scores, the largest first: what a dispatch takes.
+    """The indices of the k largest scores, the largest first: what a dispatch takes.
 
     Parameters
     ----------
@@ -1466,7 +1466,7 @@ def top_k_indices(
         Of several axes an index counts the entries in C order, and the k indices stand
         along a last axis of their own, in place of these axes.  In each row the scores
         at the indices descend, and among equal scores the indices ascend: they are the
-        places of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
+        indices of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
         than `width` is filled up with its length n, at which there is no entry:
         ``index < n`` is the mask of what it has.
 

@@ -53,7 +53,7 @@ _TOLERANCE = 1e-12
 _GAIN = 2.0**-6
 _MAX_DEPTH = 60
 _FAR = 1e100  # a score this far below is certain to lose; its square is finite
-_BLOCK = 1 << 21  # array elements held at a time: 16 MB
+_BLOCK_ENTRIES = 1 << 21  # of an array held at a time: 16 MB
 
 
 def _normal_cdf(s: Array) -> Array:
@@ -348,7 +348,7 @@ def _integrate(
 ) -> tuple[Array, Array]:
     """Integrate for every row, in blocks of bounded memory."""
     value, error = np.zeros_like(gaps), np.zeros_like(gaps)
-    block = max(1, _BLOCK // (gaps.shape[1] * _NODES.size))
+    block = max(1, _BLOCK_ENTRIES // (gaps.shape[1] * _NODES.size))
     for start in range(0, gaps.shape[0], block):
         part = slice(start, start + block)
 

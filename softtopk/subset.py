@@ -71,7 +71,7 @@ from ._linearize import Differentiable, Linearization, operator
 from ._rows.numpy_rows import (
     Array,
     Axis,
-    as_rows,
+    as_numpy_rows,
     divide,
     of_part,
     quiet,
@@ -141,7 +141,7 @@ def grad_topk(
     >>> stk.grad_topk([2.0, 1.0, 1.0, -1.0], 2).sum().round(12).item()
     2.0
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     tau = temperatures_of(rows, temperature)
     p, parts = all_or_none(rows), list(law_blocks(rows, tau))
     for part, block in parts:
@@ -202,7 +202,7 @@ def log_partition(
     >>> math.isclose(stk.log_partition([0.0, 0.0, 0.0, 0.0], 2), math.log(6))
     True
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True)
     tau = temperatures_of(rows, temperature)
     found, p = numpy_partition(rows, tau)
     value = rows.reduce(found)
@@ -249,7 +249,7 @@ def pair_marginals(
     >>> softtopk.subset.pair_marginals([0.0, 0.0, 0.0], 2).round(4).tolist()
     [[0.6667, 0.3333, 0.3333], [0.3333, 0.6667, 0.3333], [0.3333, 0.3333, 0.6667]]
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True)
     tau = temperatures_of(rows, temperature)
     sure = all_or_none(rows)
     out = sure[:, :, None] * sure[:, None]

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import curves as curves
 from .._contract import Adapter
-from .._rows.adapter_rows import verify
+from .._rows.adapter_rows import check_values
 from .._rows.namespace import hypot, register
 from .._rules import balance_rule, costs_rule, selection_rule, subset_rule
 from .._rules.sorting_rule import SortedRows
@@ -346,7 +346,7 @@ class _Jax(Base):
         x, whole, part, tau = rows[:4]
         plain = False
         if _Jax.looks(x, check):
-            plain = verify(ADAPTER, x, (whole, part), tau)
+            plain = check_values(ADAPTER, x, (whole, part), tau)
         return _jitted_select(curve, plain, x, whole, part, tau)
 
     @staticmethod

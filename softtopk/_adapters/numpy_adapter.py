@@ -157,7 +157,7 @@ class Call(NumPy):
     def rows(self, asked: Asked) -> CallRows:
         """The arguments as rows, with their values checked."""
         core.check_per(asked.per)
-        given = core.as_rows(
+        given = core.as_numpy_rows(
             asked.x,
             asked.k,
             axis=asked.axis,
@@ -186,7 +186,7 @@ class Call(NumPy):
     def cost_rows(self, asked: Asked) -> tuple[CallRows, Array]:
         """The arguments with costs as rows in double precision, checked."""
         core.check_per(asked.per)
-        given = core.as_rows(
+        given = core.as_numpy_rows(
             asked.x, axis=asked.axis, where=asked.where, empty=asked.empty
         )
         given, budget = given.repeat(real_numbers(asked.k, "k"), "k")

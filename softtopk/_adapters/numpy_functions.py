@@ -106,8 +106,8 @@ class NumPy(Base):
     def scatter(values: Any, index: Any, n: int) -> Any:
         if values is not None:
             values = np.broadcast_to(values, index.shape).reshape(-1)
-        rows, places = len(index), _of_rows(index, n).reshape(-1)
-        return np.bincount(places, values, rows * n).reshape(rows, n)
+        rows, flat = len(index), _of_rows(index, n).reshape(-1)
+        return np.bincount(flat, values, rows * n).reshape(rows, n)
 
     @staticmethod
     def cumsum(x: Any) -> Any:
@@ -115,7 +115,7 @@ class NumPy(Base):
 
     @staticmethod
     def running_max(x: Any) -> Any:
-        if x.size > _PART and (x[..., 1:] >= x[..., :-1]).all():
+        if x.size > _CACHED and (x[..., 1:] >= x[..., :-1]).all():
             return x  # in a seventh of the time
         return np.maximum.accumulate(x, axis=-1)
 
@@ -126,10 +126,10 @@ class NumPy(Base):
     @staticmethod
     def parts(f: Any, *arrays: Any) -> Any:
         shape = np.broadcast_shapes(*(v.shape for v in arrays))
-        if math.prod(shape) <= _PART or (len(shape) == 2 and shape[0] > 1):
+        if math.prod(shape) <= _CACHED or (len(shape) == 2 and shape[0] > 1):
             return f(*arrays)
         out: list[Any] = []
-        step = max(1, _PART * shape[1] // math.prod(shape))
+        step = max(1, _CACHED * shape[1] // math.prod(shape))
         for i in range(0, shape[1], step):
             at = slice(None), slice(i, i + step)
             found = f(*(v if v.shape[1] == 1 else v[at] for v in arrays))
@@ -219,7 +219,7 @@ class NumPy(Base):
 
 ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
 
-_PART = 1 << 13
+_CACHED = 1 << 13
 """The entries of a part of an array that stays in the cache."""
 
 

@@ -53,15 +53,15 @@ def is_last(*grads: Any) -> bool:
     )
 
 
-def batched(info: Any, places: Any, given: Any) -> list[Any]:
+def batched(info: Any, in_dims: Any, given: Any) -> list[Any]:
     """Arguments of a vectorised function with the batch first."""
     return [
         v
         if v is None
         else v.expand(info.batch_size, *v.shape)
-        if place is None
-        else v.movedim(place, 0)
-        for v, place in zip(given, places, strict=True)
+        if axis is None
+        else v.movedim(axis, 0)
+        for v, axis in zip(given, in_dims, strict=True)
     ]
 
 
@@ -89,8 +89,8 @@ class Constant(Function):
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
-    def vmap(info: Any, places: Any, f: Any, *given: Any) -> tuple[Any, Any]:
-        return Constant.apply(f, *batched(info, places[1:], given)), 0
+    def vmap(info: Any, in_dims: Any, f: Any, *given: Any) -> tuple[Any, Any]:
+        return Constant.apply(f, *batched(info, in_dims[1:], given)), 0
 
 
 class Spoil(Function):
@@ -207,8 +207,8 @@ class Attach(Function):
         )
 
     @staticmethod
-    def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
-        all_given = batched(info, places, given)
+    def vmap(info: Any, in_dims: Any, *given: Any) -> tuple[Any, Any]:
+        all_given = batched(info, in_dims, given)
         if all_given[3] is not None:
             all_given[3] = as_rows_of(all_given[0], [all_given[3]])[0]
         kind = Attach if torch.compiler.is_compiling() else EagerAttach

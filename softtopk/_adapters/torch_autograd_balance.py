@@ -43,8 +43,8 @@ class Balance(Function):
         )
 
     @staticmethod
-    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
-        x, k, c, tau = batched(info, places[1:], given)
+    def vmap(info: Any, in_dims: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+        x, k, c, tau = batched(info, in_dims[1:], given)
         (tau,) = as_rows_of(x[..., 0, 0], [tau])
         kind = Balance if torch.compiler.is_compiling() else EagerBalance
         return kind.apply(call, x, k, c, tau), (0, 0)

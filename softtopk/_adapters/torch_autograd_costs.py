@@ -34,8 +34,8 @@ class Spend(Function):
         return None, gx, None, gk, gc, gtau
 
     @staticmethod
-    def vmap(info: Any, places: Any, call: Any, *given: Any) -> tuple[Any, Any]:
-        x, whole, part, c, tau = batched(info, places[1:], given)
+    def vmap(info: Any, in_dims: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+        x, whole, part, c, tau = batched(info, in_dims[1:], given)
         whole, part, tau = as_rows_of(x[..., 0], [whole, part, tau])
         kind = Spend if torch.compiler.is_compiling() else EagerSpend
         return kind.apply(call, x, whole, part, c, tau), (0, 0, 0)

@@ -10,7 +10,7 @@ from torch.autograd import Function
 
 from .. import curves as curves
 from .._kernels import torch_launch as kernels
-from .._rows.adapter_rows import verify
+from .._rows.adapter_rows import check_values
 from .._rows.namespace import namespace
 from .._rules import selection_rule
 from .._search import numpy_for_tensors, special_rows
@@ -103,8 +103,8 @@ class Select(Function):
         return None, gx, None, gk, gtau
 
     @staticmethod
-    def vmap(info: Any, places: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
-        x, *rest = batched(info, places[1:], given)
+    def vmap(info: Any, in_dims: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = batched(info, in_dims[1:], given)
         kind = EagerSelect if isinstance(curve, SelectCall) else Select
         return kind.apply(curve, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
 
@@ -147,7 +147,7 @@ class EagerSelect(Select):
         call: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         if call.look:
-            call.plain = verify(namespace(x), x, (whole, part), tau)
+            call.plain = check_values(namespace(x), x, (whole, part), tau)
         return _selected_rows(call.curve, x, whole, part, tau, call.plain)
 
     @staticmethod

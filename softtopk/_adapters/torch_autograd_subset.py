@@ -33,8 +33,8 @@ class Subset(Function):
         return _subset_pull(ctx.saved_tensors, g)
 
     @staticmethod
-    def vmap(info: Any, places: Any, *given: Any) -> tuple[Any, Any]:
-        x, *rest = batched(info, places, given)
+    def vmap(info: Any, in_dims: Any, *given: Any) -> tuple[Any, Any]:
+        x, *rest = batched(info, in_dims, given)
         kind = Subset if torch.compiler.is_compiling() else EagerSubset
         return kind.apply(x, *as_rows_of(x[..., 0], rest)), (0, 0, 0, 0)
 

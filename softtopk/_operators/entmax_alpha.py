@@ -38,7 +38,9 @@ _TERMS = 28
 _STEPS = 100
 
 
-def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any, Rows]:
+def checked_alpha(
+    xp: Adapter, alpha: Any, rows: Rows, check: bool | None
+) -> tuple[Any, Rows]:
     """alpha, and the rows, which are NaN where alpha is out of range.
 
     A number has been checked.
@@ -51,11 +53,11 @@ def orders(xp: Adapter, alpha: Any, rows: Rows, check: bool | None) -> tuple[Any
     if xp.looks(rows.x, check):
         positive_numbers(xp.to_numpy(xp.detach(alpha)), "alpha")
         return alpha, rows
-    return alpha, rows.held(xp, (alpha > 0) & (alpha < math.inf))
+    return alpha, rows.harmless(xp, (alpha > 0) & (alpha < math.inf))
 
 
 class Law(NamedTuple):
-    """The shares of rows, as `order_law` finds them.
+    """The shares of rows, as `entmax_law` finds them.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class Law(NamedTuple):
     s: Any
 
 
-def order_law(xp: Adapter, rows: Rows, y: Any, b: Any) -> Law:
+def entmax_law(xp: Adapter, rows: Rows, y: Any, b: Any) -> Law:
     """The shares of entmax of order 1 + b; y are the `logits` of the rows."""
     b = xp.broadcast_to(b, tuple(y.shape[:-1]))
     tail = _tail(xp, rows, xp.detach(y), b[..., None])

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Asked, Rows, budget, checked, rows_of, scores
+from .._rows.adapter_rows import Asked, Rows, budget, checked, checked_asked, scores
 from .._rows.budget import of_one_type
 from .._rows.numpy_rows import check_count, check_ties, check_width
 from ..curves import Curve
@@ -125,7 +125,7 @@ def _top_k(
     if cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)
         return rows.expand(xp, costs_body.dantzig_shares(xp, rows, c, per, share_ties))
-    rows = rows_of(xp, asked._replace(whole=not share_ties, ordinal=True))
+    rows = checked_asked(xp, asked._replace(whole=not share_ties, ordinal=True))
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 
@@ -141,7 +141,7 @@ def top_k_indices(
     empty: str = "raise",
     check: bool | None = None,
 ) -> Any:
-    """The places of the k largest scores, the largest first: what a dispatch takes.
+    """The indices of the k largest scores, the largest first: what a dispatch takes.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def top_k_indices(
         Of several axes an index counts the entries in C order, and the k indices stand
         along a last axis of their own, in place of these axes.  In each row the scores
         at the indices descend, and among equal scores the indices ascend: they are the
-        places of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
+        indices of the ones of ``top_k(x, k, ties="first")``.  A row with fewer of them
         than `width` is filled up with its length n, at which there is no entry:
         ``index < n`` is the mask of what it has.
 
@@ -238,7 +238,7 @@ def top_k_sum(
     weight = hard(xp, rows, k, check)
     if not xp.looks(rows.x, check):
         fits = weight[..., 0] == weight[..., 0]
-        rows, weight = rows.held(xp, fits), xp.where(fits[..., None], weight, 1)
+        rows, weight = rows.harmless(xp, fits), xp.where(fits[..., None], weight, 1)
     used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
@@ -292,7 +292,7 @@ def hard(
 
 
 def _leading(xp: Adapter, x: Any, key: Any, k: int, largest: bool = True) -> Any:
-    """The places of the k largest; with integers as `key`, x is -inf where none is."""
+    """The indices of the k largest; with integers as `key`, x is -inf where none is."""
     if not largest:  # ~ turns the order of integers round without an overflow
         x = xp.where(x > -math.inf, -x, -math.inf)
         key = None if key is None else ~key

@@ -60,7 +60,7 @@ from .._rows.numpy_rows import (
 )
 from .._search import polynomials
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
-from .entmax_alpha import entropy, order_law, orders
+from .entmax_alpha import checked_alpha, entmax_law, entropy
 from .hard_body import hard
 from .selection_body import of_checked
 from .simplex_body import logits
@@ -334,7 +334,7 @@ def entmax_loss(
     alpha = alpha if array else real_number(alpha, "alpha", above=0)
     if array or (alpha < 1 and xp.has_derivatives):
         rows = finite_rows(xp, x, 1.0, axis, where, check)
-        alpha, rows = orders(xp, alpha, rows, check)
+        alpha, rows = checked_alpha(xp, alpha, rows, check)
         goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
         return _order_loss(xp, rows, alpha, goal, end)
     rows = finite_rows(xp, x, 1.0, axis, where, check)
@@ -719,7 +719,7 @@ def _order_loss(xp: Adapter, rows: Rows, alpha: Any, goal: Any, end: _End) -> An
     nothing is lost where a share underflows or a distance overflows.
     """
     y = logits(xp, rows.x, rows.tau)
-    law = order_law(xp, rows, y, alpha - 1)
+    law = entmax_law(xp, rows, y, alpha - 1)
     log_goal = xp.where(goal > 0, xp.log(xp.where(goal > 0, goal, 1)), -math.inf)
 
     def sums(p: Any, log: Any) -> tuple[Any, Any]:

@@ -32,7 +32,7 @@ from .._rows.adapter_rows import (
     word_for,
 )
 from .._rows.numpy_rows import as_column, check_axis, check_draws
-from .._search.polynomials import products, with_places
+from .._search.polynomials import products, with_k
 from ..curves import SIGMOID
 from .selection_body import of_checked
 from .subset_body import law_of, subset_sum
@@ -237,7 +237,7 @@ def sample_shares(
             wrong = xp.to_numpy(shares)[~xp.to_numpy(fits)]
             raise ValueError(f"p must hold shares in [0, 1], got {wrong[0]}")
     else:
-        rows = rows.held(xp, xp.all(fits, axis=-1))
+        rows = rows.harmless(xp, xp.all(fits, axis=-1))
         shares = xp.detach(rows.x)
     n = shares.shape[-1]
     lead = _lead(draws)
@@ -276,7 +276,7 @@ def _subsets(
     size = 1 << (n - 1).bit_length()
     numbers = xp.uniform(rng, (*lead, *x.shape[:-1], size), x)
     count = xp.integers(rows.whole, x)
-    return xp.program(with_places(_walk, most), x, a, t, tau, count, numbers)
+    return xp.program(with_k(_walk, most), x, a, t, tau, count, numbers)
 
 
 def _walk(
@@ -322,7 +322,7 @@ def _tournament(xp: Adapter, p: Any, numbers: Any) -> Any:
     share = xp.concat([p, *[zero] * (size - n)], axis=-1) if size > n else p
     share = xp.broadcast_to(share, (*batch, size))
     player = xp.broadcast_to(xp.places(size, p), (*batch, size))
-    places, outcomes, used = [], [], 0
+    indices, outcomes, used = [], [], 0
     while share.shape[-1] > 1:
         half = share.shape[-1] // 2
         a, b = share[..., :half], share[..., half:]
@@ -333,7 +333,7 @@ def _tournament(xp: Adapter, p: Any, numbers: Any) -> Any:
         chance = xp.where(low, a, 1 - b) / xp.where(of > 0, of, 1)
         ahead = numbers[..., used : used + half] < chance
         goes_on = low == ahead  # the first one, with what is left undecided
-        places.append(xp.where(goes_on, other, one))
+        indices.append(xp.where(goes_on, other, one))
         outcomes.append(xp.where(low, xp.zeros_like(both), 1))
         player = xp.where(goes_on, one, other)
         share = xp.where(low, both, xp.clip(a - (1 - b), 0, None))
@@ -342,7 +342,7 @@ def _tournament(xp: Adapter, p: Any, numbers: Any) -> Any:
     near = n * eps
     last = xp.where(share > 1 - near, 1, xp.where(share < near, 0, share))
     taken = xp.where(numbers[..., used : used + 1] < last, xp.ones_like(share), 0)
-    places, outcomes = [*places, player], [*outcomes, taken]
+    indices, outcomes = [*indices, player], [*outcomes, taken]
     none = xp.zeros_like(numbers)
-    found = xp.put(none, xp.concat(places, axis=-1), xp.concat(outcomes, axis=-1))
+    found = xp.put(none, xp.concat(indices, axis=-1), xp.concat(outcomes, axis=-1))
     return found[..., :n]

@@ -10,10 +10,10 @@ from .._rows.adapter_rows import (
     Asked,
     Rows,
     as_adapter_rows,
+    check_values,
     finite_rows,
     scores,
     truncated_rows,
-    verify,
 )
 from .._rows.numpy_rows import as_column, check_integer, real_number, real_numbers
 from .._search.numpy_entmax import below_top
@@ -130,9 +130,9 @@ def entmax(
         alpha = real_number(alpha, "alpha", above=0)
     if xp.is_array(alpha) or alpha < 1:  # there is a curve to search with from 1 on
         rows = finite_rows(xp, x, temperature, axis, where, check, empty=empty)
-        alpha, rows = _entmax.orders(xp, alpha, rows, check)
+        alpha, rows = _entmax.checked_alpha(xp, alpha, rows, check)
         y = logits(xp, rows.x, rows.tau)
-        return rows.expand(xp, _entmax.order_law(xp, rows, y, alpha - 1).p)
+        return rows.expand(xp, _entmax.entmax_law(xp, rows, y, alpha - 1).p)
     if alpha > 1:
         curve = Entmax(alpha)
         return _simplex(xp, x, curve, temperature, axis, where, check, empty)
@@ -303,7 +303,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
         # are left to `select`.
-        if xp.is_array(tau) and verify(xp, xp.detach(z), None, tau, finite=True):
+        if xp.is_array(tau) and check_values(xp, xp.detach(z), None, tau, finite=True):
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))

@@ -49,7 +49,7 @@ def grad_topk(
     more: dict[str, Any] = {"whole": True, "empty": empty, "solver": True}
     rows = checked(xp, x, k, *given, **more)
     law = law_of(xp, rows)
-    return marked(xp, rows, law, check).expand(xp, law.p)
+    return with_fits_of(xp, rows, law, check).expand(xp, law.p)
 
 
 def log_partition(
@@ -79,7 +79,7 @@ def log_partition(
     if xp.own_rows:
         return rows.reduce(xp, xp.partition(rows)[0])
     law = law_of(xp, rows)
-    return marked(xp, rows, law, check).reduce(xp, sum_of(xp, rows, law)[0])
+    return with_fits_of(xp, rows, law, check).reduce(xp, sum_of(xp, rows, law)[0])
 
 
 def pair_marginals(
@@ -134,11 +134,13 @@ def sum_of(xp: Adapter, rows: Rows, law: subset_law.Found) -> tuple[Any, Any]:
     return xp.attach(value, by), entropy
 
 
-def marked(xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None) -> Rows:
-    """The rows, with those marked that nobody looked at and that are out of range."""
+def with_fits_of(
+    xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None
+) -> Rows:
+    """The rows, with `fits` False for those out of range that nobody looked at."""
     if xp.own_rows or xp.looks(rows.x, check):
         return rows
-    return rows.marked(xp, law.t == law.t)
+    return rows.with_fits(xp, law.t == law.t)
 
 
 def law_of(xp: Adapter, rows: Rows) -> subset_law.Found:

@@ -156,32 +156,32 @@ class Rows(NamedTuple):
         """
         return self._replace(fits=None)
 
-    def marked(self, xp: Adapter, fits: Any) -> Rows:
-        """The rows, with those that do not fit marked.
+    def with_fits(self, xp: Adapter, fits: Any) -> Rows:
+        """The rows, with `fits` False also for those that do not fit.
 
-        Where one look is cheap, as on the CPU, rows that all fit are not marked: with
-        a derivative, the marks would take as long as a small operator does.
+        Where one look is cheap, as on the CPU, rows that all fit stay as they are: with
+        a derivative, `fits` would take as long as a small operator does.
         """
         if xp.looks(self.x, None) and bool(fits.all()):
             return self
         return self._replace(fits=fits if self.fits is None else fits & self.fits)
 
-    def held(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
-        """The rows, with those that do not fit marked and made harmless.
+    def harmless(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
+        """`with_fits`, with values that every operator takes in rows that do not fit.
 
-        Such a row gets the scores 0 and the budget 1, which every operator takes, and
-        a temperature that is not `warm` becomes 1.
+        Such a row gets the scores 0 and the budget 1.  `warm`, if given, is False for a
+        row whose temperature is out of range: it becomes 1.
         """
-        marked = self.marked(xp, fits)
-        if marked is self:
+        found = self.with_fits(xp, fits)
+        if found is self:
             return self
         tau = self.tau
         if warm is not None:
             tau = xp.hold(tau, warm) + xp.where(warm, xp.zeros_like(tau), 1)
-        fits = marked.fits
+        fits = found.fits
         x = xp.hold(self.x, fits[..., None])
         whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
-        return marked._replace(x=x, whole=whole, part=part, tau=tau)
+        return found._replace(x=x, whole=whole, part=part, tau=tau)
 
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
@@ -224,19 +224,19 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def as_adapter_rows(
-    xp: Adapter, asked: Asked, way: Way | None = None, parts: Any = None
+    xp: Adapter, asked: Asked, way: Way | None = None, split_budget: Any = None
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
     `way` says whether the budget and the temperature stay Python numbers, and whether
     scores of 16 bits keep their type.  By default it is what the adapter's `how`
-    answers, or neither if the call has no curve.  `parts` is the function that splits
-    the budget in two, by default `split`.
+    answers, or neither if the call has no curve.  `split_budget` is the
+    function that splits the budget in two, by default `split`.
 
     If `asked.empty` is "zeros" or "all", `Rows.empty` marks the rows without a finite
     entry.  This needs no check of values, and the derivatives of these rows are 0.  By
     "all" a budget above the number of finite entries is lowered to that number; a call
-    with costs, which passes `parts`, lowers it to the sum of the costs itself.
+    with costs, which passes `split_budget`, lowers it to the sum of the costs itself.
 
     Integers that floats may not hold are looked at if `asked.check` allows it.  They
     are an error if the conversion changes the gaps between them, unless only the order
@@ -293,7 +293,7 @@ def as_adapter_rows(
             found = x, k, 0.0, tau, axes, sizes, dtype, name
             return Rows(*found, key=key, way=way)
     batch = tuple(x.shape[:-1])
-    whole, part = (parts or split)(xp, k, like)
+    whole, part = (split_budget or split)(xp, k, like)
     if whole.ndim:
         try:
             batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
@@ -314,7 +314,7 @@ def as_adapter_rows(
     whole, part = (xp.broadcast_to(v, batch) for v in (whole, part))
     if zeros:
         whole, part = xp.where(nothing, 1, whole), xp.where(nothing, 0, part)
-    if asked.empty == "all" and parts is None:
+    if asked.empty == "all" and split_budget is None:
         count = xp.sum(x > -math.inf, axis=-1)
         over = (xp.astype(whole, x.dtype) + xp.detach(part) > count) | (whole > count)
         over = over | ((whole == count) & (part > 0))
@@ -458,8 +458,8 @@ def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
         ) from None
 
 
-def screened(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
-    """Rows that nobody looked at, with those out of range marked; see `verify`."""
+def hold_bad_rows(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
+    """Rows that nobody looked at, `harmless` where they are out of range."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
     top = xp.peak(rows.x)
     fits = abs(top) < math.inf if asked.finite else top < math.inf
@@ -469,10 +469,10 @@ def screened(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
         k = budget(rows.x, rows.whole, rows.part)
         fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
         fits = fits & (k.part == 0) if asked.whole else fits
-    return rows.held(xp, fits, warm)
+    return rows.harmless(xp, fits, warm)
 
 
-def verify(
+def check_values(
     xp: Adapter,
     x: Any,
     given: tuple[Any, Any] | None,
@@ -568,10 +568,10 @@ def checked(
     The others that `Asked` has may be named.
     """
     given: dict[str, Any] = {"axis": axis, "where": where, "check": check, "name": name}
-    return rows_of(xp, Asked(x, k, None, temperature, **given, **more))
+    return checked_asked(xp, Asked(x, k, None, temperature, **given, **more))
 
 
-def rows_of(xp: Adapter, asked: Asked) -> Any:
+def checked_asked(xp: Adapter, asked: Asked) -> Any:
     """The rows of a call without a curve, checked like those of `checked`."""
     if xp.own_rows:
         return xp.rows(asked)
@@ -581,10 +581,10 @@ def rows_of(xp: Adapter, asked: Asked) -> Any:
         given = None if none else (rows.whole, rows.part)
         known = type(asked.temperature) in (int, float)  # so it has been looked at
         at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
-        verify(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
+        check_values(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
         return rows
     skipped = asked.ordinal or asked.solver
-    return rows if skipped else screened(xp, rows, not none, asked)
+    return rows if skipped else hold_bad_rows(xp, rows, not none, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:
@@ -598,7 +598,7 @@ def truncated_rows(
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
     rows = checked(xp, x, k, *given, whole=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
-        return rows.held(xp, rows.whole > 0)
+        return rows.harmless(xp, rows.whole > 0)
     if not bool((rows.whole > 0).all()):
         check_positive(xp.to_numpy(rows.whole))
     return rows

@@ -231,7 +231,7 @@ def _as_float(values: Array, name: str) -> Array:
     )
 
 
-def as_rows(
+def as_numpy_rows(
     x: ArrayLike,
     k: ArrayLike = NO_BUDGET,
     *,
@@ -362,9 +362,9 @@ def finite_numpy_rows(
     Raises
     ------
     TypeError, ValueError
-        As in `as_rows`, and if a row has no finite entry.
+        As in `as_numpy_rows`, and if a row has no finite entry.
     """
-    rows = as_rows(x, axis=axis, where=where, name=name, empty=empty)
+    rows = as_numpy_rows(x, axis=axis, where=where, name=name, empty=empty)
     check_finite(rows.finite, name)
     return rows
 
@@ -381,9 +381,9 @@ def truncated_numpy_rows(
     Raises
     ------
     TypeError, ValueError
-        As in `as_rows`, and if a budget is 0.
+        As in `as_numpy_rows`, and if a budget is 0.
     """
-    rows = as_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
     check_positive(rows.k)
     return rows
 
@@ -411,8 +411,8 @@ def order_pair(x: Array, k: Any, out: Array, both: bool = True) -> tuple[Any, An
         out[...] = x
         if k.ndim and np.count_nonzero(k != first):
             out.sort(axis=-1)
-            place = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
-            pair = np.take_along_axis(out, place, axis=-1)
+            index = n - np.stack([np.ceil(k), np.floor(k) + 1], axis=-1).astype(int)
+            pair = np.take_along_axis(out, index, axis=-1)
             return pair[..., 0], pair[..., 1]
         out.partition(n - K, axis=-1)
         upper = out[..., n - K].copy()[()]

@@ -14,7 +14,7 @@ import numpy as np
 from .._rows.numpy_rows import Array, numpy_distances
 from ..curves import Curve
 from . import root
-from .chunk_pass import PIECE, Points, first_bad, pieces, scheme_at
+from .chunk_pass import PIECE_BYTES, Points, first_bad, pieces, scheme_at
 from .chunk_sums import ExponentialSums, SlopeSums, below_largest
 from .numpy_sums import column
 
@@ -23,7 +23,7 @@ def shares(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
     """The shares of a chunk ``(r, m)``, in the type of its scores."""
     out = np.empty(x.shape, x.dtype)
     points = Points(a[:, None], t[:, None])
-    size = PIECE // x.itemsize
+    size = PIECE_BYTES // x.itemsize
     anchor, offset, scheme, dtype = scheme_at(curve, points, tau, x.dtype, size)
     for rows, columns in pieces(x):
         some = x[rows, columns]
@@ -40,7 +40,7 @@ def shares(x: Array, a: Array, t: Array, curve: Curve, tau: float) -> Array:
         if len(some) == 1:
             v, own, at, by = v[0], some[0], at[0], by[0]
         v = scheme.prepare(numpy_distances(own, column(at, v), tau, v))
-        scheme.write_shares(v, scheme.place(by))
+        scheme.write_shares(v, scheme.at_offset(by))
         if x.dtype != dtype:
             own_out[...] = v
         if some.min() == -math.inf:

@@ -1,8 +1,8 @@
-r"""The score of a rank in rows that lie in chunks, from few passes over the chunks.
+r"""The score at a place of rows that lie in chunks, from few passes over the chunks.
 
 As in `chunk_search`, the first pass draws a sample.  A pass counts how many scores are
 above five nodes and how many are not below them, and returns the scores in the
-intervals between, or a sample of them.  The score of the rank is a node, or it is
+intervals between, or a sample of them.  The score at the place is a node, or it is
 among the scores of one interval; and that is known if all of these were returned.
 """
 
@@ -41,8 +41,8 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counts:
     return Counts(above, least, *listed.result())
 
 
-class RankSearch:
-    """The search for the scores of the ranks K of rows, the largest being 1."""
+class PlaceSearch:
+    """The search for the scores at the places K >= 1 of rows."""
 
     def __init__(self, given: Survey, K: Array) -> None:
         self.K, r = K, len(K)
@@ -64,7 +64,7 @@ class RankSearch:
         self._spread(self.sample, K * self.share, np.sqrt(s * q * (1 - q)) + 1)
 
     def _spread(self, x: Array, y: Array, deviation: Array) -> None:
-        """Nodes around a rank of descending samples."""
+        """Nodes around a place of descending samples."""
         size = (x > -math.inf).sum(axis=-1)
         nodes = []
         for c in -SPREAD:

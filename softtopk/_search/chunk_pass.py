@@ -20,7 +20,7 @@ from .chunk_sums import NodeSums, Survey
 from .numpy_sums import FlatEntmaxSums, Scheme, column, scheme_of
 from .start import rebase
 
-PIECE = 1 << 18
+PIECE_BYTES = 1 << 18
 """Bytes of a piece, the scores of a chunk that are calculated with at a time."""
 
 _LEAST = float(np.finfo(np.float64).tiny)
@@ -105,7 +105,7 @@ def pieces(x: Array) -> Iterator[tuple[slice, slice]]:
     r, m = x.shape
     if not m:
         return
-    size = PIECE // x.itemsize
+    size = PIECE_BYTES // x.itemsize
     height, width = max(1, size // m), min(m, size)
     for i in range(0, r, height):
         for j in range(0, m, width):
@@ -156,7 +156,7 @@ def sums_at_nodes(
     listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
-        size = PIECE // x.itemsize
+        size = PIECE_BYTES // x.itemsize
         anchor, t, scheme, dtype = scheme_at(curve, nodes, tau, dtype, size)
         room = np.empty(size, dtype)
 
@@ -207,7 +207,7 @@ def scheme_at(
     for used in (np.dtype(dtype), np.dtype(np.float64)):
         anchor, reach = middle.a.astype(used).astype(np.float64), _REACH[used]
         t = (nodes.a - anchor[:, None]) / tau + nodes.t
-        # `FlatEntmaxSums.place` takes log(1 - b offset), so b offset is far below 1.
+        # `FlatEntmaxSums.at_offset` takes log(1 - b offset): b offset is far below 1.
         if isinstance(curve, Entmax) and kind is FlatEntmaxSums:
             reach = 0.25 / curve.b
         if kind and (abs(t) < reach).all():
@@ -303,7 +303,7 @@ def _of_scheme(
     v = scheme.prepare(numpy_distances(x, column(a, x), tau, room))
     found = np.empty((t.shape[-1], 4, *x.shape[:-1]))
     for j in range(t.shape[-1]):
-        at = scheme.place(t[..., j])
+        at = scheme.at_offset(t[..., j])
         m, P, C, W = scheme.moments(v, at)
         if curve is EXP:
             P = W = P * np.exp(-at)

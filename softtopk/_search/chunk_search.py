@@ -345,13 +345,13 @@ class ChunkSearch:
         joined = [v.reshape(r, -1) for v in (got.values, got.times)]
         if two.all():
             joined = [v[:, :length] for v in joined]
-        place = np.minimum(bracket, got.values.shape[1] - 1)
+        window = np.minimum(bracket, got.values.shape[1] - 1)
         for v, own in zip(joined, (got.values, got.times), strict=True):
-            chosen = own[rows, place][two]  # before v, which may be a view, is changed
+            chosen = own[rows, window][two]  # before v, which may be a view, is changed
             v[two] = 0
             v[two, :length] = chosen
         joined[0] = np.where(joined[1] > 0, joined[0], -math.inf)
-        every = np.where(two, got.every[rows, place], got.every.max(axis=-1))
+        every = np.where(two, got.every[rows, window], got.every.max(axis=-1))
         return got._replace(values=joined[0], times=joined[1], every=every[:, None])
 
     def _resolved(
@@ -508,7 +508,7 @@ class ChunkSearch:
         base = nodes.at((slice(None), 0))
         u = np.where(on, root.distances(got.values, tau, *base), -math.inf)
         p = curve.value(u)
-        place = nodes.minus(base.at((slice(None), None)), tau)
+        offsets = nodes.minus(base.at((slice(None), None)), tau)
 
         def listed(s: Array) -> tuple[Array, Array]:
             v = u - s[:, None]
@@ -516,16 +516,16 @@ class ChunkSearch:
             change = times * np.where(on, curve.value(v) - p, 0)
             return change.sum(axis=-1), (times * w).sum(axis=-1)
 
-        own = [listed(s) for s in place.T]
+        own = [listed(s) for s in offsets.T]
         sums = excess - np.stack([one for one, _ in own], axis=-1)
         slopes = W - np.stack([w for _, w in own], axis=-1)
         sign = (-1.0) ** np.arange(_DENSE)
         sign[[0, -1]] /= 2
 
         def value(s: Array) -> tuple[Array, Array, Array]:
-            gap = s[:, None] - place
-            at = gap == 0
-            weight = np.where(at.any(axis=-1)[:, None], at, sign / gap)
+            away = s[:, None] - offsets
+            at = away == 0
+            weight = np.where(at.any(axis=-1)[:, None], at, sign / away)
             weight = weight / weight.sum(axis=-1)[:, None]
             change, slope = listed(s)
             sums_here = (weight * sums).sum(axis=-1) + change
@@ -862,8 +862,8 @@ class ChunkSearch:
     ) -> None:
         """Nodes at budgets of a sample around y."""
         nodes, rest = [], (x > -math.inf).sum(axis=-1) - y
-        places = np.linspace(1, -1, number)
-        many = SPREAD[0] * places * abs(places)
+        even = np.linspace(1, -1, number)
+        many = SPREAD[0] * even * abs(even)
         for c in SPREAD if number == len(SPREAD) else many:
             budget = y + c * deviation
             if abs(c) < SPREAD[0]:  # the outer ones may be the ends of the bracket

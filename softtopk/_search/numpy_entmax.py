@@ -29,7 +29,7 @@ _LONG, _VERY_LONG = 1 << 13, 1 << 17
 # 512 rows of 128, Newton's steps take about 0.2 to 0.8 of the time of the sort, and in
 # 64 or 128 rows 0.4 to 2.5.
 _TINY, _MANY = 64, 1 << 16
-_PART = 64  # the sample has 1/64 of the row, but at least _SHORT scores
+_STRIDE = 64  # one score in so many is in the sample, which has at least _SHORT
 _HANDFUL = 64  # up to this many scores, a loop over Python floats is quicker than NumPy
 _LIMIT = 400
 _PATIENCE = 12  # steps after which every other one bisects
@@ -95,7 +95,7 @@ def _candidates(
     the share that it would have at this lower threshold.
     """
     near, most = x[0] >= _cut(x, b, tau), 1.0
-    few = max(_SHORT, x.size // _PART)
+    few = max(_SHORT, x.size // _STRIDE)
     if b > 0 and np.count_nonzero(near) > few:
         some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
         top = some.max(axis=-1).astype(np.float64)

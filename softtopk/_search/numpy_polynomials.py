@@ -9,11 +9,11 @@ import numpy as np
 
 from .._rows.numpy_rows import Array
 
-_BLOCK = 1 << 14  # entries of a block of rows, so that two arrays stay in the cache
+_BLOCK_ENTRIES = 1 << 14  # of a few rows, so that two arrays stay in the cache
 
 
 def _row_blocks(x: Array) -> Iterator[slice]:
-    step = max(1, _BLOCK // x.shape[1])
+    step = max(1, _BLOCK_ENTRIES // x.shape[1])
     return (slice(i, i + step) for i in range(0, len(x), step))
 
 

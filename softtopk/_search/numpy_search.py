@@ -40,7 +40,7 @@ from . import root
 from .numpy_sums import Scheme, ShareSums, column, scheme_of
 from .start import Search, bracket, moments, narrowed
 
-_BLOCK = 1 << 20  # bytes of short rows, or of part of a long one, in one block
+_BLOCK_BYTES = 1 << 20  # of short rows, or of a stretch of a long one
 _ALONE = 10_000  # a row longer than this has a block of its own
 _LONG_ROW = 1 << 15  # rows of at least this length start from a sample of their scores
 _SAMPLE = 1024  # about this many entries are in the sample
@@ -74,7 +74,7 @@ def solve(
     tau: float | Array = 1.0,
     sums: type[Scheme] | None = None,
 ) -> Solution:
-    """Solve every row, from `as_rows` with a budget, at one temperature or one a row.
+    """Solve rows of `as_numpy_rows` with a budget, at one temperature or one a row.
 
     A caller that has asked for the curve's scheme hands it on as `sums`.
     """
@@ -92,7 +92,7 @@ def solve(
                 curve, rest, of_part(tau, free), sums
             )
         return found
-    most = _BLOCK // x.itemsize
+    most = _BLOCK_BYTES // x.itemsize
     size = 1 if n > _ALONE else max(1, min(R, most // n))
     kind = sums or scheme_of(curve)
     scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
@@ -188,10 +188,10 @@ class _Block:
         thresholds are an interval, and this t is its middle.
         """
         scheme, (low, high) = self.scheme, self.scheme.curve.support
-        t, settled = np.float64(scheme.place(-scheme.curve.centre)), False
+        t, settled = np.float64(scheme.at_offset(-scheme.curve.centre)), False
         if self.zero and self.one:
             above, below = self._ends()
-            t = scheme.place(0.5 * above + 0.5 * below - scheme.curve.centre)
+            t = scheme.at_offset(0.5 * above + 0.5 * below - scheme.curve.centre)
             settled = above - below >= high - low
         k = self.k
         if self.single and self.n > _ALONE:  # a sample gives as good a first t
@@ -213,7 +213,7 @@ class _Block:
     def _bracket(self) -> tuple[Any, Any]:
         """Bounds of t, widened for rounding."""
         low, high = bracket(self.scheme.curve, *self._ends(), self.k, self.n)
-        return self.scheme.place(low), self.scheme.place(high)
+        return self.scheme.at_offset(low), self.scheme.at_offset(high)
 
     def _narrow(self, sums: _Sums) -> _Sums:
         """Sums over the entries of a long row whose terms vary with t, if few.
@@ -239,7 +239,7 @@ class _Block:
         near = (v > below) & (v < above)
         if _FEW * np.count_nonzero(near) > self.n:
             return sums
-        one = scheme.moments(np.full(1, above, v.dtype), scheme.place(below - low))
+        one = scheme.moments(np.full(1, above, v.dtype), scheme.at_offset(below - low))
         fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
         return _Sums(scheme, v[near], self.k, fixed)
 
@@ -259,12 +259,14 @@ class _Block:
         if not scheme.free or (few and (self.zero or self.one)) or not sample.size:
             return None
         budget = k * (sample.size / self.finite)
-        place = sample.size - math.ceil(budget)
-        self.anchor = np.partition(sample, place)[place]
+        index = sample.size - math.ceil(budget)
+        self.anchor = np.partition(sample, index)[index]
         sample = divide(sample - self.anchor, self.tau)
         if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
             return None
-        t = scheme.start(sample, budget, scheme.place(np.float64(-scheme.curve.centre)))
+        t = scheme.start(
+            sample, budget, scheme.at_offset(np.float64(-scheme.curve.centre))
+        )
         t = _offsets(_Sums(scheme, scheme.prepare(sample.copy()), budget), t)
         sums = _Sums(scheme, scheme.prepare(self._distances()), k)
         t = _offsets(sums, t)
@@ -334,7 +336,7 @@ class _Sums:
     def __init__(self, scheme: Scheme, v: Array, k: Any, *fixed: Any) -> None:
         self.scheme, self.v, self.k, self.fixed = scheme, v, k, fixed
         self.unit = choose(k < 1, k, 1.0)
-        step = _BLOCK // v.itemsize
+        step = _BLOCK_BYTES // v.itemsize
         cut = v.ndim == 1 and v.size > step
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
         self.plain = not (cut or fixed)

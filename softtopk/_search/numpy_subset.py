@@ -13,7 +13,7 @@ from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest, of_part
 from .subset_law import plan
 
 _SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
-_BLOCK = 65536  # entries of a block, so that a few arrays of this size fit the cache
+_BLOCK_ENTRIES = 65536  # so few that a few arrays of this size fit the cache
 _FACTOR = 1 / 128  # an entry of larger variance is multiplied into phi as a factor
 _RUN = 1024  # entries that one call of vecdot sums
 _REACH = {"d": 690.0, "f": 70.0}  # largest |x - anchor| that exp is asked for
@@ -273,7 +273,7 @@ class _Circle(NamedTuple):
     nodes that it does not use.
     """
 
-    place: Array  # l
+    node: Array  # l
     live: Array
     N: Array  # the number of nodes on the whole circle, (R,)
     angle: Array
@@ -285,9 +285,9 @@ class _Circle(NamedTuple):
 
 def _circle(N: Array, used: Array, dtype: Any) -> _Circle:
     used = used.astype(int)
-    place = np.arange(1, int(used.max()) + 1)[:, None]
-    live = place <= used
-    angle = np.where(live, place, 1) * (np.pi / N)
+    node = np.arange(1, int(used.max()) + 1)[:, None]
+    live = node <= used
+    angle = np.where(live, node, 1) * (np.pi / N)
     near = angle <= np.pi / 4
     opposite, adjacent = np.sin(angle), np.cos(angle)
     # The smaller of sin^2 and cos^2 is computed as a square, which is accurate, and the
@@ -300,7 +300,7 @@ def _circle(N: Array, used: Array, dtype: Any) -> _Circle:
         np.where(near, 1 - smaller, smaller),
     )
     chord, sine = 4 * far.astype(np.float64), 2 * opposite * adjacent
-    return _Circle(place, live, N, angle, sine, far, half, chord)
+    return _Circle(node, live, N, angle, sine, far, half, chord)
 
 
 class _Parts(NamedTuple):
@@ -374,7 +374,7 @@ def _sums_of_logs(
 ) -> Array:
     """The product of the quiet entries' factors and e^{-ikt}, from its logarithm."""
     angle, sine, chord, N = circle.angle, circle.sine, circle.chord, circle.N
-    whole = np.mod(circle.place * turns, N) / N
+    whole = np.mod(circle.node * turns, N) / N
     size = np.zeros_like(chord)
     phase = 2 * (angle * offset + np.pi * whole)
     a, b = chord / 2, 2 * angle - sine
@@ -427,7 +427,7 @@ def law_blocks(
     """The rows whose marginals are not all 0 or 1, block by block."""
     which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
-    size = max(1, _BLOCK // n) if n <= _SHORT else 1
+    size = max(1, _BLOCK_ENTRIES // n) if n <= _SHORT else 1
     for start in range(0, which.size, size):
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:

@@ -78,7 +78,7 @@ class Scheme:
         # 0, which may lie outside.
         return np.minimum(np.maximum(0.5 * upper + 0.5 * lower, lower), upper)
 
-    def place(self, offset: Any) -> Any:
+    def at_offset(self, offset: Any) -> Any:
         """The t of an offset."""
         return offset + self.origin
 
@@ -100,7 +100,7 @@ class Scheme:
         """
         mean, spread = self.curve.noise or (0.0, 1.0)
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
-        return self.place(self.offset(t) + self.curve.centre + move)
+        return self.at_offset(self.offset(t) + self.curve.centre + move)
 
     def moments(self, v: Array, t: Any) -> ShareSums:
         """m, P, C and W of v = prepare(d)."""
@@ -362,7 +362,7 @@ class FlatEntmaxSums(_EntmaxSums):
     def anchor(self, upper: Any, lower: Any) -> Any:
         return upper
 
-    def place(self, offset: Any) -> Any:
+    def at_offset(self, offset: Any) -> Any:
         least = self.b * offset < 1 - 2.0**-50  # above, 1 - b offset has no digits left
         t = -np.log1p(-np.where(least, self.b * offset, 0)) / self.b
         return np.where(least, t, 750.0)[()]  # e^-750 is less than any float

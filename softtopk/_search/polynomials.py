@@ -59,7 +59,7 @@ class Quotient(NamedTuple):
     weight : (..., n) array, or None
         The weights of the quiet entries, 0 at others.
     index : (..., M) array, or None
-        The places of the loud entries; None if all are.
+        The indices of the loud entries; None if all are.
     levels : tuple of arrays
         The polynomials of the loud entries, of pairs, of pairs of pairs and so on, with
         their coefficients along the last axis.
@@ -92,12 +92,12 @@ def quotient(
     found = xp.quotient(k, x, own, tau)
     if found is not None:
         return found[0], found[1], lambda: found[2]
-    at = xp.program(with_places(solved_quotient, k), x, own, tau)
-    return at.log, at.some, lambda: xp.program(with_places(quotient_slopes, k), x, at)
+    at = xp.program(with_k(solved_quotient, k), x, own, tau)
+    return at.log, at.some, lambda: xp.program(with_k(quotient_slopes, k), x, at)
 
 
-def with_places(f: Any, k: int) -> Any:
-    """f for k places; the adapter of JAX makes equal ones one object."""
+def with_k(f: Any, k: int) -> Any:
+    """f at this k; the adapter of JAX makes equal ones one object."""
     return partial(_called, f, k)
 
 

@@ -16,7 +16,7 @@ from .start import Moments, measured, narrowed
 def selected(
     curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
-    """Shares, anchors and offsets; `plain` where `verify` found no special row."""
+    """Shares, anchors and offsets; `plain` if `check_values` found no special row."""
     n, row = measured(x)
     return solved(curve, x, Budget(whole, part, n), tau, row, plain)
 

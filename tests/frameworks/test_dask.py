@@ -220,7 +220,7 @@ def test_a_spread_that_rounding_would_make_negative_is_a_number():
 @pytest.mark.parametrize("curve", CURVES, ids=str)
 def test_scores_far_from_the_nodes_are_only_counted(curve, dtype, monkeypatch):
     """Long rows: a pass finds what it finds if it sums the shares of all scores."""
-    monkeypatch.setattr(chunk_pass, "PIECE", 1 << 11)
+    monkeypatch.setattr(chunk_pass, "PIECE_BYTES", 1 << 11)
     curve = core.curves.resolve(curve)
     x = np.random.default_rng(0).standard_normal((1, N)).astype(dtype)
     x[0, :50] = -np.inf

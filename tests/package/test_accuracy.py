@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 from rows import NAMES, SCALES, stress, typed
 
 import softtopk as stk
-from softtopk._rows.numpy_rows import as_rows
+from softtopk._rows.numpy_rows import as_numpy_rows
 from softtopk._search.numpy_search import solve
 from softtopk.curves import Curve, entmax, resolve
 
@@ -31,7 +31,7 @@ def test_shares_threshold_and_gradient_match_the_reference(curve, name, alpha, d
     for x, k in stress(dtype, SCALES if dtype is np.float64 else SCALES[:2]):
         exact = oracle.solve(x, k, f, slope)
         with np.errstate(all="ignore"):
-            found = solve(curve, as_rows(x, k))
+            found = solve(curve, as_numpy_rows(x, k))
         p = [mpf(float(v)) for v in found.p[0]]
         g = rng.normal(size=len(x)).astype(dtype)
         back = stk.linearize(stk.soft_topk, x, k, curve).vjp(g)

@@ -9,7 +9,7 @@ from test_axis import OPERATORS
 
 import softtopk as stk
 from softtopk._linearize import Differentiable, Linearization, operator
-from softtopk._rows.numpy_rows import Array, as_rows
+from softtopk._rows.numpy_rows import Array, as_numpy_rows
 
 X = np.random.default_rng(0).normal(size=(2, 3, 4))
 
@@ -20,7 +20,7 @@ BUILT = []
 @operator
 def square(x, axis: int = -1) -> Differentiable[Array]:
     """x_i times the sum of its row, an operator with an unsymmetric Jacobian."""
-    rows = as_rows(x, axis=axis)
+    rows = as_numpy_rows(x, axis=axis)
     total = rows.x.sum(axis=-1, keepdims=True)
     value = rows.expand(rows.x * total)
 

@@ -224,7 +224,7 @@ def test_rows_do_not_affect_each_other(noise, monkeypatch):
     assert perturb_max(np.zeros((0, 3)), noise).shape == (0, 3)
     tangent = np.random.default_rng(8).normal(size=x.shape)
     change = linearize(perturb_max, x, noise).jvp(tangent)
-    monkeypatch.setattr(perturb, "_BLOCK", 1)  # one row at a time
+    monkeypatch.setattr(perturb, "_BLOCK_ENTRIES", 1)  # one row at a time
     assert np.array_equal(perturb_max(x, noise), alone)
     blocked = linearize(perturb_max, x, noise).jvp(tangent)
     assert np.max(np.abs(blocked - change)) <= 16 * EPS * np.max(np.abs(tangent))

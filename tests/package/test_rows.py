@@ -13,8 +13,8 @@ import softtopk as stk
 from softtopk._rows.numpy_rows import (
     LINE,
     WHOLE,
+    as_numpy_rows,
     as_real,
-    as_rows,
     check_temperature,
     kth_largest,
     real_number,
@@ -31,7 +31,7 @@ def test_expand_undoes_the_layout(data):
     one = st.integers(-len(shape), len(shape) - 1) if shape else st.just(-1)
     several = st.lists(st.sampled_from(range(len(shape))), unique=True).map(tuple)
     axis = data.draw(one | (several if shape else st.just(())) | st.none())
-    rows = as_rows(x, axis=axis)
+    rows = as_numpy_rows(x, axis=axis)
     n = np.ones(shape).sum(axis=axis).flat[0]
     assert rows.x.shape == (x.size // n, n)
     assert rows.x.flags.c_contiguous
@@ -45,7 +45,7 @@ def test_expand_undoes_the_layout(data):
 
 def test_rows_are_read_only_even_without_a_copy():
     x = np.ones((2, 3))
-    rows = as_rows(x, 1)
+    rows = as_numpy_rows(x, 1)
     assert np.shares_memory(rows.x, x)
     with pytest.raises(ValueError, match="read-only"):
         rows.x[0, 0] = 5
@@ -54,24 +54,24 @@ def test_rows_are_read_only_even_without_a_copy():
 
 def test_the_budget_broadcasts_both_ways():
     x = np.arange(12.0).reshape(3, 4)
-    assert as_rows(x, 2).k.tolist() == [2, 2, 2]
-    assert as_rows(x, [0, 1, 2]).k.tolist() == [0, 1, 2]
-    assert as_rows(x, [0, 1, 2, 3], axis=0).k.tolist() == [0, 1, 2, 3]
-    rows = as_rows(x, [[1], [2]])
+    assert as_numpy_rows(x, 2).k.tolist() == [2, 2, 2]
+    assert as_numpy_rows(x, [0, 1, 2]).k.tolist() == [0, 1, 2]
+    assert as_numpy_rows(x, [0, 1, 2, 3], axis=0).k.tolist() == [0, 1, 2, 3]
+    rows = as_numpy_rows(x, [[1], [2]])
     assert rows.shape == (2, 3, 4)
     assert rows.k.tolist() == [1, 1, 1, 2, 2, 2]
-    rows = as_rows(x, np.ones((2, 1)), axis=0)
+    rows = as_numpy_rows(x, np.ones((2, 1)), axis=0)
     assert rows.shape == (2, 3, 4)
     np.testing.assert_array_equal(rows.expand(rows.x)[1], x)
-    assert as_rows(np.empty((0, 3)), 1).x.shape == (0, 3)
+    assert as_numpy_rows(np.empty((0, 3)), 1).x.shape == (0, 3)
 
 
 def test_where_turns_entries_into_minus_infinity():
     x = np.array([[1.0, np.nan, np.inf], [2.0, 3.0, 4.0]])
-    rows = as_rows(x, 1, where=[[True, False, False], [True, True, False]])
+    rows = as_numpy_rows(x, 1, where=[[True, False, False], [True, True, False]])
     assert rows.x.tolist() == [[1, -np.inf, -np.inf], [2, 3, -np.inf]]
     assert rows.finite.tolist() == [1, 2]
-    assert as_rows(x[1], 1, where=True).finite.tolist() == [3]
+    assert as_numpy_rows(x[1], 1, where=True).finite.tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,19 @@ def test_types(given_type, kept):
 def test_errors_name_the_argument(x, options, error, message):
     message = message.replace("x must hold", "scores must hold")
     with pytest.raises(error, match=message):
-        as_rows(x, name="scores", **options)
+        as_numpy_rows(x, name="scores", **options)
 
 
 def test_a_row_over_several_axes_is_in_c_order():
     x = np.arange(24.0).reshape(2, 3, 4)
     expected = np.moveaxis(x, 1, 0).reshape(3, 8)
     for axis in [(0, 2), (2, 0), (-1, 0), (-3, -1)]:
-        np.testing.assert_array_equal(as_rows(x, axis=axis).x, expected)
-    np.testing.assert_array_equal(as_rows(x, axis=None).x, x.reshape(1, 24))
-    np.testing.assert_array_equal(as_rows(x, axis=()).x, x.reshape(24, 1))
-    rows = as_rows(x, [[1], [2]], axis=(0, 2))  # two budgets for each of three rows
+        np.testing.assert_array_equal(as_numpy_rows(x, axis=axis).x, expected)
+    np.testing.assert_array_equal(as_numpy_rows(x, axis=None).x, x.reshape(1, 24))
+    np.testing.assert_array_equal(as_numpy_rows(x, axis=()).x, x.reshape(24, 1))
+    rows = as_numpy_rows(
+        x, [[1], [2]], axis=(0, 2)
+    )  # two budgets for each of three rows
     assert rows.batch == (2, 3)
     assert rows.shape == (2, 2, 3, 4)
     np.testing.assert_array_equal(rows.expand(rows.x), [x, x])
@@ -147,10 +149,10 @@ def test_a_row_over_several_axes_is_in_c_order():
 
 @pytest.mark.parametrize("axis", [-1, 0, None, ()])
 def test_a_scalar_is_one_row_of_one_entry(axis):
-    rows = as_rows(3.0, 0.5, axis=axis)
+    rows = as_numpy_rows(3.0, 0.5, axis=axis)
     assert rows.x.tolist() == [[3.0]]
     assert rows.expand(rows.x).shape == rows.reduce(rows.k).shape == ()
-    assert as_rows(3.0, [0, 1], axis=axis).shape == (2,)
+    assert as_numpy_rows(3.0, [0, 1], axis=axis).shape == (2,)
 
 
 @given(data=st.data())

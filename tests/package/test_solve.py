@@ -7,7 +7,7 @@ import pytest
 from rows import CURVES, NAMES, named, off_budget, typed
 
 import softtopk as stk
-from softtopk._rows.numpy_rows import as_rows, order_pair
+from softtopk._rows.numpy_rows import as_numpy_rows, order_pair
 from softtopk._search import root
 from softtopk._search.numpy_search import _Sums, solve
 from softtopk._search.numpy_sums import scheme_of
@@ -63,7 +63,7 @@ def test_the_bracket_holds_the_threshold(curve):
     for x in ([1.0, 1.0], [0.5, 0.5, 0.5], [9.0, 0.25, 0.0, -1.0], [1.0, 0.75, -20.0]):
         for k in range(1, len(x)):
             with np.errstate(all="ignore"):
-                found = solve(curve, as_rows(x, k))
+                found = solve(curve, as_numpy_rows(x, k))
                 ends = np.array(sorted(x)[::-1][k - 1 : k + 1]) - found.anchor[0]
                 low, high = bracket(curve, *ends, float(k), len(x))
                 if ends[0] - ends[1] >= np.diff(curve.support):
@@ -143,7 +143,7 @@ def test_a_count_is_the_first_of_the_moments(curve, dtype):
     sums, part = _Sums(scheme, v, 7.0), _Sums(scheme, v[:20], 7.0)
     counts = set()
     for offset in np.linspace(-2, 2, 9):
-        t = scheme.place(np.float64(offset))
+        t = scheme.at_offset(np.float64(offset))
         with np.errstate(divide="ignore"):  # the solver ignores it as well
             whole, some = sums(t), part(t)
             count = sums.count(t)
