@@ -195,13 +195,20 @@ class Adapter(Protocol):
         """
 
     def hold(self, x: Any, fits: Any) -> Any:
-        """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+        """x where it fits, and elsewhere 0, with the derivative of x everywhere.
+
+        A row that does not fit becomes NaN in the end, by `spoil`.  So its derivative
+        has to reach x, where NaN belongs; and it stays in its row, as `hold` is applied
+        to rows and to numbers for each row.
+        """
 
     def spoil(self, x: Any, fits: Any, value: bool = False) -> Any:
-        """x where it fits, and elsewhere NaN; unless this is a `value`, 0 stays 0.
+        """x where it fits, and elsewhere NaN.
 
-        In tangents and gradients 0 stays 0, also in those of a value: what does not
-        depend on a row that is NaN is not spoilt by it.
+        x is a result, if it is a `value`, or else a tangent or a gradient, of which an
+        entry of 0 stays 0.  The derivative of `spoil` is `spoil` of the tangent or the
+        gradient, never as a `value`: so nothing that has no part in a row out of range
+        gets NaN from it.
         """
 
     def detach(self, x: Any) -> Any:

@@ -124,11 +124,23 @@ class Curve:
         return self.potential(at) + self.regulariser(q) - q * at
 
     def step(self, excess: Any, P: Any, C: Any, W: Any, S: Any) -> Any:
-        """How far the threshold ought to rise, from sums over a row at the present one.
+        """How far the search raises a threshold, in temperatures, from the sums there.
 
-        The shares sum to `excess` too much.  P sums those up to 1/2, C what the others
-        lack to 1, W the slopes, and S the shares below 1 if `needs_sum`.
-        This step is Newton's; a curve with a better model of its sum has its own.
+        Parameters
+        ----------
+        excess : array
+            The sum of the shares less the budget.
+        P, C : arrays
+            The sum of the shares up to 1/2, and of what the others lack to 1.
+        W : array
+            The sum of the slopes.
+        S : array
+            The sum of the shares below 1 if `needs_sum`; else it may be anything.
+
+        Returns
+        -------
+        array
+            Newton's step; a curve with a better model of its sum returns another.
         """
         return excess / W
 

@@ -1,8 +1,9 @@
 """Sorting from nested selections on every library, as in `softtopk.sorting`.
 
-The K selections of a row are K rows of the search, and their derivatives are those of
-`soft_topk`: nothing is sorted.  Sorts and ranks of the curves with exponential tails
-are those of `sorting_rule`, which sorts the scores once.
+Sorts and ranks of the curves with exponential tails, the default among them, are those
+of `sorting_rule`, which sorts the scores once.  For other curves, and in
+`soft_permutation`, the K selections of a row are K rows of the search, none of which
+sorts; their derivatives are those of `soft_topk`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Sums by decays along a line in NumPy, by products of its blocks with matrices.
+"""Sums by decays along a line, for `soft_sort` and `soft_rank` on NumPy.
 
-A line is as in `all_thresholds.Blocks`.  The sums within a block are a product with the
-matrix of the decays between all of its points.  If these are near each other, as nearly
-all are in a long line at a moderate temperature, the decays are quotients of two
+A line is as in `all_thresholds.Blocks`.  The sums within a block are its product with
+the matrix of the decays between all of its points.  If these are near each other, as
+nearly all are in a long line at a moderate temperature, the decays are quotients of two
 exponentials, and what is left of the matrix is one of zeros and ones.  At a low
 temperature a long line is followed from point to point.
 """

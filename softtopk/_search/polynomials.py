@@ -1,4 +1,8 @@
-r"""Sums over small subsets, by polynomials: what `in_top_k_loss` needs for few places.
+r"""Sums over the subsets of k entries, by polynomials.
+
+`in_top_k_loss` takes `quotient` for small k, with all that follows.  `sample_topk`
+takes `products` alone, at any k, of the chances of its coins: they need no scaling, as
+no coefficient exceeds 1.
 
 With weights :math:`\theta_i=e^{(x_i-a)/\tau}` the sum over the k-subsets is
 :math:`e_k=[z^k]\prod_i(1+\theta_iz)`.  `solved_quotient` computes

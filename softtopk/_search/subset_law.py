@@ -54,7 +54,7 @@ class Tilt(NamedTuple):
 
     fits: Any  # whether the values of a row are in range
     inner: Any  # whether then 0 < k < n: some entries are selected, but not all
-    special: Any  # p of the rows that are not inner
+    known: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
     u: Any  # (x - s) / tau, 0 where an entry is not on
     top: Any  # entries above s
@@ -111,9 +111,9 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
     v = r * (1 - r)
     all_of = (x > -math.inf) & (k.whole > 0)[..., None]
-    special = xp.where(all_of | ~fits[..., None], xp.ones_like(x), 0)
+    known = xp.where(all_of | ~fits[..., None], xp.ones_like(x), 0)
     law = on, u, top, lean, pi, v, skew
-    return Tilt(fits, inner, special, *law, whole, count, tau, a, t)
+    return Tilt(fits, inner, known, *law, whole, count, tau, a, t)
 
 
 def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, Any]:
@@ -221,7 +221,7 @@ def _groups(xp: Adapter, r: Any) -> list[Any]:
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """The marginals p of every row."""
     p = xp.clip(tilt.pi + drift_of(xp, tilt, circle), 0, 1)
-    return xp.where(tilt.inner[..., None], p, tilt.special)
+    return xp.where(tilt.inner[..., None], p, tilt.known)
 
 
 def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
@@ -284,7 +284,7 @@ def partition(
     chosen = xp.sum(xp.where(top, x, 0), axis=-1)
     lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
     value = chosen + lack * (tilt.a + tilt.tau * tilt.t) + tilt.tau * soft
-    flat = xp.sum(xp.where(tilt.special > 0, x, 0), axis=-1)
+    flat = xp.sum(xp.where(tilt.known > 0, x, 0), axis=-1)
     spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
     # In a row out of range it is not 0, so that a tangent of tau leaves a mark.
     rest = xp.where(tilt.fits, xp.zeros_like(soft), 1)
