@@ -21,7 +21,13 @@ from pathlib import Path
 
 CURVES = ("laplace", "exp", "sigmoid", "clip", "triangular")
 PARTS = {
-    "counts and moments": ("measured", "moments", "_moments", "extremes", "plain"),
+    "counts and moments": (
+        "counted_moments",
+        "moments",
+        "_moments",
+        "extremes",
+        "plain",
+    ),
     "bracket and guess": ("begin", "solve"),
     "sums of a pass": ("sums", "in_turn", "total", "tally"),
     "step of the curve": ("step",),

@@ -304,7 +304,7 @@ def _of_scheme(
     found = np.empty((t.shape[-1], 4, *x.shape[:-1]))
     for j in range(t.shape[-1]):
         at = scheme.at_offset(t[..., j])
-        m, P, C, W = scheme.moments(v, at)
+        m, P, C, W = scheme.sums(v, at)
         if curve is EXP:
             P = W = P * np.exp(-at)
             C = 0 * P

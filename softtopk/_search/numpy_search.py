@@ -222,7 +222,7 @@ class _Block:
         J-th a share below 1, unless the gap between them is wider than the support.  So
         an entry that lies below the K-th by at least the width of the support has the
         share 0 at the threshold, and one that lies above the J-th by as much has the
-        share 1.  Their moments are added as constants.
+        share 1.  Their sums are added as constants.
 
         The curve that reaches 1 only is `exp`, with V = e^d and S as in `_ExpSums`.
         There t >= 0, since the anchor is the K-th score.  So an entry up to the anchor
@@ -239,7 +239,7 @@ class _Block:
         near = (v > below) & (v < above)
         if _FEW * np.count_nonzero(near) > self.n:
             return sums
-        one = scheme.moments(np.full(1, above, v.dtype), scheme.at_offset(below - low))
+        one = scheme.sums(np.full(1, above, v.dtype), scheme.at_offset(below - low))
         fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
         return _Sums(scheme, v[near], self.k, fixed)
 
@@ -292,9 +292,9 @@ def _offsets(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any
     row: Any = () if single else np.arange(len(t))
     at = Search(t, -np.inf, np.inf)
     for count in range(root.LIMIT):
-        moments = sums(at.t)
-        excess, step = sums.scheme.advance(at.t, sums.k, moments)
-        last = sums.last(at.t, step, moments)
+        here = sums(at.t)
+        excess, step = sums.scheme.advance(at.t, sums.k, here)
+        last = sums.last(at.t, step, here)
         if single and last:
             return step
         at = root.narrow(at, excess)
@@ -328,7 +328,7 @@ def _offsets(sums: _Sums, t: Any, bracket: Any = None, done: Any = False) -> Any
 
 
 class _Sums:
-    """The scheme's moments of each row of v, plus constant moments that are given.
+    """The scheme's sums of each row of v, plus constant sums that are given.
 
     A long row is summed in parts that fit the cache.
     """
@@ -343,9 +343,9 @@ class _Sums:
 
     def __call__(self, t: Any) -> ShareSums:
         if self.plain:
-            return self.scheme.moments(self.v, t)
-        moments = [*self.fixed, *(self.scheme.moments(part, t) for part in self.parts)]
-        m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*moments, strict=True))
+            return self.scheme.sums(self.v, t)
+        sums = [*self.fixed, *(self.scheme.sums(part, t) for part in self.parts)]
+        m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*sums, strict=True))
         return m, P, C, W
 
     def write_shares(self, t: Any) -> None:
@@ -353,7 +353,7 @@ class _Sums:
         for part in self.parts:
             self.scheme.write_shares(part, t)
 
-    def last(self, t: Any, step: Any, moments: ShareSums) -> Any:
+    def last(self, t: Any, step: Any, sums: ShareSums) -> Any:
         """Whether a step is the last: it is small, or exact and leaves m unchanged.
 
         A small step is not the last if it passes a point where the slope jumps (in a
@@ -366,7 +366,7 @@ class _Sums:
         the sums would remain in the result.  In a block, a `light` scheme makes one
         more pass instead.
         """
-        scheme, move, W = self.scheme, abs(step - t), moments[3]
+        scheme, move, W = self.scheme, abs(step - t), sums[3]
         unit = self.unit
         if scheme.edge:  # else W is at most k
             unit = np.minimum(unit, self.k / W)
@@ -381,12 +381,12 @@ class _Sums:
             sure = 16 * move <= size
         ask = ask & ~sure
         if _some(ask):
-            ask = ask & (self.count(step) == moments[0])
+            ask = ask & (self.count(step) == sums[0])
         return sure | ask
 
     def count(self, t: Any) -> Any:
-        """m alone, without the other moments, for an exact or counted scheme."""
-        m = sum(moments[0] for moments in self.fixed)
+        """m alone, without the other sums, for an exact or counted scheme."""
+        m = sum(sums[0] for sums in self.fixed)
         masks = (mask for part in self.parts for mask in self.scheme.past(part, t))
         if not isinstance(t, np.ndarray):
             return m + sum(map(np.count_nonzero, masks))

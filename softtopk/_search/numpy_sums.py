@@ -5,7 +5,7 @@ pass cheap.  Often this is :math:`V=e^d`, of which the shares are rational funct
 every offset.  The search moves a variable t with :math:`p=f(d-\mathrm{offset}(t))`; in
 most schemes t is the offset itself, up to a constant.
 
-A scheme computes the moments of its rows at t, as `root.sums` defines them, and the
+A scheme computes the sums of its rows at t, as `root.sums` defines them, and the
 next t from them.  The search itself is in `numpy_search`.
 """
 
@@ -43,7 +43,7 @@ class Scheme:
     exact : bool
         Whether a step leads to the root if m is the same there.
     light : bool
-        Whether, in a block of several rows, the moments cost no more than counting m,
+        Whether, in a block of several rows, the sums cost no more than counting m,
         so that counting to save a pass would save nothing.
     counted : bool
         Whether a small step may leave a large error, because the slope jumps where m
@@ -102,7 +102,7 @@ class Scheme:
         move = matched(d, self.quantile(k, d.shape[-1]), mean, spread)
         return self.at_offset(self.offset(t) + self.curve.centre + move)
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         """m, P, C and W of v = prepare(d)."""
         raise NotImplementedError
 
@@ -110,9 +110,9 @@ class Scheme:
         """Masks of the entries that m counts, for an exact or counted scheme."""
         raise NotImplementedError
 
-    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
+    def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
         """The excess of the shares over k, and the next t."""
-        m, P, C, W = moments
+        m, P, C, W = sums
         excess = P - C - (k - m)
         return excess, t + self.curve.step(excess, P, C, W, P)
 
@@ -158,7 +158,7 @@ class _ExpSums(Scheme):
         u = np.maximum.reduce((k - m) / S[: len(m)])
         return -np.log(u)
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         low = np.less_equal(v, column(np.exp(t), v), out=self.room(v)[0])
         S = row_dot(v, low)
         return v.shape[-1] - row_dot(low, low, WHOLE), S, S, S
@@ -166,8 +166,8 @@ class _ExpSums(Scheme):
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (v > column(np.exp(t), v),)
 
-    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
-        m, S, _, _ = moments
+    def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
+        m, S, _, _ = sums
         return m - k + S * np.exp(-t), np.log(S / (k - m))
 
     def write_shares(self, v: Array, t: Any) -> None:
@@ -184,7 +184,7 @@ class _LaplaceSums(Scheme):
     def quantile(self, k: Any, n: int) -> Any:
         return np.copysign(np.log(0.5 * n / np.minimum(k, n - k)), 0.5 * n - k)
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         s = np.exp(t)
         side, inverse = self.room(v)
         np.less(v, column(s, v), out=side)
@@ -216,7 +216,7 @@ class _SigmoidSums(Scheme):
     def quantile(self, k: Any, n: int) -> Any:
         return np.log((n - k) / k)
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         s = column(np.exp(t), v)
         q, side = self.room(v)
         _bounded(v, s, q)
@@ -240,7 +240,7 @@ class _ClipSums(Scheme):
     # breakpoints the excess is linear in t, so a step that passes none leads to the
     # root.  The search sees that from an unchanged m.  Therefore m is here the number
     # of shares above 0 plus the number of shares equal to 1, which changes at every
-    # breakpoint.  `moments` returns m, the sum P of the shares below 1, the number of
+    # breakpoint.  `sums` returns m, the sum P of the shares below 1, the number of
     # shares equal to 1, and the number W of shares strictly between 0 and 1.  The third
     # of these is C for other schemes, but here the excess, P + ones - k, needs no C.
     edge = True
@@ -250,7 +250,7 @@ class _ClipSums(Scheme):
     def start(self, d: Array, k: Any, t: Any) -> Any:
         return t  # a better first t would cost more than the passes it saves
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         share, bound = self.room(v)
         np.subtract(v, column(t, v), out=share)
         share.clip(0, 1, out=share)
@@ -266,8 +266,8 @@ class _ClipSums(Scheme):
         share = np.subtract(v, column(t, v), out=self.room(v)[0])
         return share > 0, share >= 1
 
-    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
-        _, P, ones, W = moments
+    def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
+        _, P, ones, W = sums
         excess = P - (k - ones)
         return excess, t + excess / W
 
@@ -282,7 +282,7 @@ class _TriangularSums(Scheme):
     free = False
     origin = -1.0
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         z, high = self.room(v)
         np.subtract(v, column(t, v), out=z)
         np.greater(z, 1, out=high)
@@ -294,8 +294,8 @@ class _TriangularSums(Scheme):
         P = row_dot(q, np.subtract(1, high, out=z))
         return row_dot(high, high, WHOLE), P, row_dot(q, high), W
 
-    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
-        m, P, C, W = moments
+    def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
+        m, P, C, W = sums
         excess = P - C - (k - m)
         noise = 2 * np.finfo(P.dtype).eps * (P + C)
         step = t + self.curve.step(excess, P, C, W, P)
@@ -319,7 +319,7 @@ class _EntmaxSums(Scheme):
     def quantile(self, k: Any, n: int) -> Any:
         return -np.expm1(self.b * np.log(k / n)) / self.b
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         base, low = self._base(v, t, self.room(v)[0]), self.room(v)[1]
         np.less_equal(base, 1, out=low)
         base.clip(0, 1, out=base)
@@ -370,7 +370,7 @@ class FlatEntmaxSums(_EntmaxSums):
     def offset(self, t: Any) -> Any:
         return -np.expm1(-self.b * t) / self.b
 
-    def moments(self, v: Array, t: Any) -> ShareSums:
+    def sums(self, v: Array, t: Any) -> ShareSums:
         y, low = self._ratio(v, t, self.room(v)[0]), self.room(v)[1]
         p = self._logarithm(y, t)
         np.less_equal(p, 0, out=low)
@@ -382,8 +382,8 @@ class FlatEntmaxSums(_EntmaxSums):
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (self._logarithm(self._ratio(v, t, self.room(v)[0]), t) > 0,)
 
-    def advance(self, t: Any, k: Any, moments: ShareSums) -> tuple[Any, Any]:
-        excess, step = super().advance(0.0, k, moments)
+    def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
+        excess, step = super().advance(0.0, k, sums)
         return excess, t - np.log1p(-self.b * step) / self.b
 
     def write_shares(self, v: Array, t: Any) -> None:
@@ -404,7 +404,7 @@ class FlatEntmaxSums(_EntmaxSums):
 
 
 def _counted_below(v: Array, low: Array, p: Array, W: Any) -> ShareSums:
-    """The moments of shares p; `low` marks the entries that m does not count.
+    """The sums of shares p; `low` marks the entries that m does not count.
 
     Their sum P is kept above 0.  If m = k and the shares of all others underflow, P = 0
     would make the excess 0, and the search would end too early.  (Where the thresholds

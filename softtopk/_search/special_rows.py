@@ -10,14 +10,14 @@ from .._rows.budget import Budget
 from .._rows.namespace import is_nan, namespace
 from ..curves import Curve
 from . import root
-from .start import Moments, measured, narrowed
+from .start import Moments, counted_moments, narrowed
 
 
 def selected(
     curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets; `plain` if `check_values` found no special row."""
-    n, row = measured(x)
+    n, row = counted_moments(x)
     return solved(curve, x, Budget(whole, part, n), tau, row, plain)
 
 

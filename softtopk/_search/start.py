@@ -68,7 +68,7 @@ def extremes(x: Any) -> tuple[Any, Any]:
     return xp.max(x, axis=-1), xp.min(xp.where(x > -math.inf, x, math.inf), axis=-1)
 
 
-def measured(x: Any) -> tuple[Any, Moments]:
+def counted_moments(x: Any) -> tuple[Any, Moments]:
     """How many entries of each row are above -inf, and their moments."""
 
     def plain(x: Any, top: Any, least: Any) -> tuple[Any, Moments]:

@@ -28,7 +28,7 @@ from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from ..curves import SIGMOID
 from .special_rows import in_order, searched
-from .start import measured
+from .start import counted_moments
 
 DEPTH = {8: 27, 4: 13}
 """The most nodes that a row can need, M of `plan`, by the size of a float in bytes."""
@@ -121,7 +121,7 @@ def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any,
 
     If a row is in range but the distance of a score to the shift overflows, a is NaN.
     """
-    n, row = measured(x)
+    n, row = counted_moments(x)
     k = Budget(whole, part, n)
     fits = in_order(k, tau, row) & (part == 0)
     inner = fits & (k.whole > 0) & (k.rest() > 0)

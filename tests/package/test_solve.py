@@ -94,7 +94,7 @@ def test_few_evaluations_are_enough(curve, monkeypatch):
     """Counts, not times: at most 16 on rows that make a plain Newton step fail."""
     rng = np.random.default_rng(6)
     n, calls = 2000, 0
-    owner, name = scheme_of(curve) or root, "moments" if scheme_of(curve) else "sums"
+    owner, name = scheme_of(curve) or root, "sums"
     passes = getattr(owner, name)
 
     def counted(*arguments):
@@ -192,13 +192,13 @@ def evaluated(monkeypatch):
 
     def watch(curve):
         cls = scheme_of(resolve(curve))
-        moments = cls.moments
+        sums = cls.sums
 
         def counted(self, v, *arguments):
             sizes.append(v.size)
-            return moments(self, v, *arguments)
+            return sums(self, v, *arguments)
 
-        monkeypatch.setattr(cls, "moments", counted)
+        monkeypatch.setattr(cls, "sums", counted)
         return sizes
 
     return watch
