@@ -38,6 +38,25 @@ def test_the_loop(library):
     assert (shares[1, 5:] == 0).all()
 
 
+def test_the_deviation_and_the_gap_of_masked_rows():
+    """The blocks of the fold, after those of the tabs, with 8, 5 and 1 entries."""
+    cells = json.loads((BOOK / "loop.ipynb").read_text(encoding="utf8"))["cells"]
+    (text,) = [t for c in cells if "loop-masks)=" in (t := "".join(c["source"]))]
+    fold, names = text.partition(":{dropdown}")[2], {}
+    exec(tabs("loop")["PyTorch"], names)
+    for block in re.findall(r"(?ms)^```python\n(.*?)^```", fold):
+        exec(block, names)
+    s = names["s"].detach()
+    whole, five = s[0].std(), s[1, :5].std()
+    assert float(names["tau0"]) == pytest.approx(float((whole + five) / 2), rel=1e-6)
+    gaps = [row.sort(descending=True).values for row in (s[0], s[1, :5])]
+    ratio = min(float(row[1] - row[2]) for row in gaps) / float(names["tau"])
+    assert float(names["logged"]) == pytest.approx(ratio, rel=1e-5)
+    names["s"] = s * 0
+    exec(re.findall(r"(?ms)^```python\n(.*?)^```", fold)[0], names)
+    assert names["tau0"] == 1
+
+
 @pytest.mark.parametrize("library", ["PyTorch", "JAX"])
 def test_a_line_fits_a_phone(library):
     assert max(map(len, tabs("loop")[library].splitlines())) <= 60
