@@ -36,6 +36,10 @@ class Budget(NamedTuple):
     part: Any
     n: Any
 
+    def at(self, index: Any) -> Budget:
+        """Of some rows."""
+        return Budget(*(v[index] for v in self))
+
     def without(self, m: Any) -> Any:
         """k - m."""
         whole, m = of_one_type(self.whole, m)

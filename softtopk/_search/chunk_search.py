@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.budget import Budget
-from .._rows.numpy_rows import Array, NumPyRows
+from .._rows.numpy_rows import Array, NumPyRows, quiet
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 from . import costs_search, root
 from .chunk_pass import Points, counted
@@ -94,6 +94,7 @@ class ChunkSearch:
     to `learn`, until no row is left.
     """
 
+    @quiet()
     def __init__(
         self,
         curve: Curve,
@@ -121,29 +122,29 @@ class ChunkSearch:
             self.answer = self._solved(self.sample, self.k, self.active)
             self.active = self.active[:0]
             return
-        with np.errstate(all="ignore"):
-            middle = curve.inverse(budget.mean())
-            slack = 2.0**-6 * (1 + abs(middle))
-            self.low = Points(given.least, -middle - slack)
-            self.high = Points(given.top, -middle + slack)
-            y = self.k * (self.s / n)
-            at = self._solved(self.sample, y, self.active)
-            at = self._within(at, self.active)
-            p = self._shares(self.sample, at)
-            mean = p.sum(-1) / np.maximum(self.s, 1)
-            off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
-            variance = (off * off).sum(axis=-1)
-            one = self._one(self.sample, p, y)
-            # An outlier of which the sample has none may be the score more.
-            ends = np.stack([given.top, given.least], axis=-1)
-            share = self._shares(ends, at)
-            unseen = np.where(2 * y < self.s, share[:, 0], 1 - share[:, 1])
-            deviation = np.sqrt(variance + np.maximum(one, unseen) ** 2)
-            self._spread(self.active, self.sample, y, deviation)
-            self._open(at, y, deviation)
+        middle = curve.inverse(budget.mean())
+        slack = 2.0**-6 * (1 + abs(middle))
+        self.low = Points(given.least, -middle - slack)
+        self.high = Points(given.top, -middle + slack)
+        y = self.k * (self.s / n)
+        at = self._solved(self.sample, y, self.active)
+        at = self._within(at, self.active)
+        p = self._shares(self.sample, at)
+        mean = p.sum(-1) / np.maximum(self.s, 1)
+        off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
+        variance = (off * off).sum(axis=-1)
+        one = self._one(self.sample, p, y)
+        # An outlier of which the sample has none may be the score more.
+        ends = np.stack([given.top, given.least], axis=-1)
+        share = self._shares(ends, at)
+        unseen = np.where(2 * y < self.s, share[:, 0], 1 - share[:, 1])
+        deviation = np.sqrt(variance + np.maximum(one, unseen) ** 2)
+        self._spread(self.active, self.sample, y, deviation)
+        self._open(at, y, deviation)
 
     # What the next pass is to find ---------------------------------------------
 
+    @quiet()
     def windows(self) -> tuple[Array, Array, Array]:
         """Low and high ends, and m, where one in m scores between them is returned.
 
@@ -153,71 +154,70 @@ class ChunkSearch:
         from each other (mode 2), there is a window for each interval between two nodes,
         and some temperatures around it.
         """
-        with np.errstate(all="ignore"):
-            curve, tau, nodes = self.curve, self.tau, self.nodes
-            if self.single:
-                ends_at = nodes.t + self.outer[:, None] * np.array([[-1.0, 1.0]])
-                both = Points(nodes.a + 0 * ends_at, ends_at)
-                points = [both.at((slice(None), j)) for j in (0, 0, 0, 0, 1)]
-            else:
-                number = nodes.a.shape[1]
-                points = [nodes.at((slice(None), j)) for j in range(number)]
-            span = points[-1].minus(points[0], tau)
-            kinks = kinks_of(curve)
-            ends = (kinks[0], kinks[-1]) if kinks else (0.0, 0.0)
-            # Beyond the ends of its support the curve is constant.
-            tail = _TAIL if curve is SIGMOID else _AROUND
-            reach = [0 if math.isfinite(end) else tail for end in curve.support]
-            start = [_outward(at, ends[0] - reach[0], tau, -1) for at in points]
-            stop = [_outward(at, ends[1] + reach[1], tau, 1) for at in points]
-            count = len(points) - 1
-            low, high = np.full((2, len(span), count), [[[math.inf]], [[-math.inf]]])
-            for j, kink in enumerate(kinks):
-                low[:, j] = _outward(points[0], kink, tau, -1)
-                # Shares just above 0 are no smooth function of the threshold.
-                more = np.where(self.dense[self.active] & (kink < 0), span, 0)
-                high[:, j] = _outward(points[-1], kink + more, tau, 1)
-                if j:
-                    high[:, j - 1] = np.minimum(
-                        high[:, j - 1], np.nextafter(low[:, j], -math.inf)
-                    )
-            around = self._expected(start[0], stop[-1])
-            self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
-            self.mode = np.where(self.dense[self.active], 0, self.mode)
-            if self.single:
-                self.mode = np.zeros(len(span))
-            one, two = (self.mode[:, None] == mode for mode in (1, 2))
-            first = np.arange(count) == 0
-            low = np.where(one, np.where(first, start[0][:, None], math.inf), low)
-            high = np.where(one, np.where(first, stop[-1][:, None], -math.inf), high)
-            low = np.where(two, np.stack(start[:-1], axis=-1), low)
-            high = np.where(two, np.stack(stop[1:], axis=-1), high)
-            every = np.ones(low.shape)
-            for j in range(count):
-                size = self._expected(low[:, j], high[:, j])
-                every[:, j] = np.maximum(1.0, size / self.most())
-            return low, high, every
+        curve, tau, nodes = self.curve, self.tau, self.nodes
+        if self.single:
+            ends_at = nodes.t + self.outer[:, None] * np.array([[-1.0, 1.0]])
+            both = Points(nodes.a + 0 * ends_at, ends_at)
+            points = [both.at((slice(None), j)) for j in (0, 0, 0, 0, 1)]
+        else:
+            number = nodes.a.shape[1]
+            points = [nodes.at((slice(None), j)) for j in range(number)]
+        span = points[-1].minus(points[0], tau)
+        kinks = kinks_of(curve)
+        ends = (kinks[0], kinks[-1]) if kinks else (0.0, 0.0)
+        # Beyond the ends of its support the curve is constant.
+        tail = _TAIL if curve is SIGMOID else _AROUND
+        reach = [0 if math.isfinite(end) else tail for end in curve.support]
+        start = [_outward(at, ends[0] - reach[0], tau, -1) for at in points]
+        stop = [_outward(at, ends[1] + reach[1], tau, 1) for at in points]
+        count = len(points) - 1
+        low, high = np.full((2, len(span), count), [[[math.inf]], [[-math.inf]]])
+        for j, kink in enumerate(kinks):
+            low[:, j] = _outward(points[0], kink, tau, -1)
+            # Shares just above 0 are no smooth function of the threshold.
+            more = np.where(self.dense[self.active] & (kink < 0), span, 0)
+            high[:, j] = _outward(points[-1], kink + more, tau, 1)
+            if j:
+                high[:, j - 1] = np.minimum(
+                    high[:, j - 1], np.nextafter(low[:, j], -math.inf)
+                )
+        around = self._expected(start[0], stop[-1])
+        self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
+        self.mode = np.where(self.dense[self.active], 0, self.mode)
+        if self.single:
+            self.mode = np.zeros(len(span))
+        one, two = (self.mode[:, None] == mode for mode in (1, 2))
+        first = np.arange(count) == 0
+        low = np.where(one, np.where(first, start[0][:, None], math.inf), low)
+        high = np.where(one, np.where(first, stop[-1][:, None], -math.inf), high)
+        low = np.where(two, np.stack(start[:-1], axis=-1), low)
+        high = np.where(two, np.stack(stop[1:], axis=-1), high)
+        every = np.ones(low.shape)
+        for j in range(count):
+            size = self._expected(low[:, j], high[:, j])
+            every[:, j] = np.maximum(1.0, size / self.most())
+        return low, high, every
 
+    @quiet()
     def near(self) -> Array:
         """Between which scores the shares at the nodes are not 0 or 1, two a row.
 
         The tails of three curves are exponential.  All scores that are farther away
         have together a share, or lack one, that is a small part of a rounding error.
         """
-        with np.errstate(all="ignore"):
-            curve, nodes = self.curve, self.nodes
-            lower, upper = curve.support
-            if _tailed(curve):
-                k = Budget(*(v[self.active] for v in self.budget))
-                few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
-                far = _FAR + np.log(self.n[self.active] / few)[:, None]
-            else:
-                far = np.full((len(self.active), 1), math.inf)
-            below = -far if lower == -math.inf else lower
-            above = far if upper == math.inf else upper
-            low = _outward(nodes, below, self.tau, -1).min(axis=-1)
-            high = _outward(nodes, above, self.tau, 1).max(axis=-1)
-            return np.stack([low, high], axis=-1)
+        curve, nodes = self.curve, self.nodes
+        lower, upper = curve.support
+        if _tailed(curve):
+            k = self.budget.at(self.active)
+            few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
+            far = _FAR + np.log(self.n[self.active] / few)[:, None]
+        else:
+            far = np.full((len(self.active), 1), math.inf)
+        below = -far if lower == -math.inf else lower
+        above = far if upper == math.inf else upper
+        low = _outward(nodes, below, self.tau, -1).min(axis=-1)
+        high = _outward(nodes, above, self.tau, 1).max(axis=-1)
+        return np.stack([low, high], axis=-1)
 
     def _expected(self, low: Array, high: Array) -> Array:
         """How many scores lie in windows, or different ones if many are equal."""
@@ -237,17 +237,14 @@ class ChunkSearch:
 
     # What a pass has found ---------------------------------------------------------
 
-    def learn(self, got: NodeSums) -> None:
-        """Take the rows that are solved, and place the nodes of the others."""
-        with np.errstate(all="ignore"):
-            self._learn(got)
-
     @property
     def precise(self) -> bool:
         """Whether the next pass is to calculate in double precision in any case."""
         return not self.single and self.count > 0
 
-    def _learn(self, got: NodeSums) -> None:
+    @quiet()
+    def learn(self, got: NodeSums) -> None:
+        """Take the rows that are solved, and place the nodes of the others."""
         self.count += 1
         if self.first:
             self._closer(got)
@@ -259,7 +256,7 @@ class ChunkSearch:
         precise = self.count > 1
         eps = np.finfo(np.float64).eps
         m, P, C, W = np.moveaxis(got.sums, -1, 0)
-        k = Budget(*(v[left][:, None] for v in self.budget))
+        k = self.budget.at((left, None))
         few = np.minimum(k.without(0), k.rest())
         excess = (P - C) - k.without(m)
         noise = 2 * eps * (P + C) + eps / 16 * np.minimum(few, 1)
@@ -271,7 +268,7 @@ class ChunkSearch:
         answer = nodes.at((rows, best))
         if got.gaps is not None:
             gap = tuple(np.moveaxis(got.gaps[rows, best], -1, 0))
-            whole = Budget(*(v[left] for v in self.budget))
+            whole = self.budget.at(left)
             settled = root.middle_threshold(self.curve, whole, tau, *answer, gap)
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
@@ -301,7 +298,7 @@ class ChunkSearch:
         # is solved for these scores alone.
         on = got.times > 0
         u = np.where(on, root.distances(got.values, tau, *low), -math.inf)
-        budget = Budget(*(v[left] for v in self.budget))
+        budget = self.budget.at(left)
         spent = budget.without(m[lower]) + (counted(self.curve, u) * got.times).sum(
             axis=-1
         )
@@ -448,7 +445,7 @@ class ChunkSearch:
         """
         curve, tau, (low, high) = self.curve, self.tau, ends
         on, times = got.times > 0, got.times
-        budget = Budget(*(v[self.active] for v in self.budget))
+        budget = self.budget.at(self.active)
         M, P, C, D, near = [], [], [], [], np.zeros(len(width), bool)
         tight = 2.0**-16 if short else 2.0**-40
         for end in ends:
@@ -567,8 +564,7 @@ class ChunkSearch:
         z[again, : values.shape[1]] = values[again]
         (y, slope), (y1, slope1) = (self._coordinate(z, end.at) for end in (low, high))
         drop, fall = high.excess - low.excess, y1 - y
-        with np.errstate(all="ignore"):
-            turns = [low.W / slope * fall, high.W / slope1 * fall]
+        turns = [low.W / slope * fall, high.W / slope1 * fall]
         smooth = [np.isfinite(v) & (width <= _WIDE) for v in turns]
         turns = [
             np.where(good, np.clip(v, 3 * drop, 0), drop)
@@ -694,7 +690,7 @@ class ChunkSearch:
         left, curve, tau = self.active, self.curve, self.tau
         at = self.nodes.at((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
-        budget = Budget(*(v[left] for v in self.budget))
+        budget = self.budget.at(left)
         excess = (P - C) - budget.without(m)
         values, times = (v.reshape(len(left), -1) for v in (got.values, got.times))
         on = times > 0
