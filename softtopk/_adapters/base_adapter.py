@@ -41,9 +41,7 @@ class Base:
     def how(x: Any, curve: Curve, check: bool | None) -> Way:
         return Way()
 
-    @staticmethod
-    def horner(terms: list[Any], weight: Any) -> Any:
-        return polynomials.horner(terms, weight)
+    horner = staticmethod(polynomials.horner)
 
     @staticmethod
     def is_divided(x: Any) -> bool:

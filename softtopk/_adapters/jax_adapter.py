@@ -118,11 +118,7 @@ class _Jax(Base):
 
     hold, spoil = staticmethod(jax_bad_rows.hold), staticmethod(jax_bad_rows.spoil)
 
-    hypot = staticmethod(hypot)
-
-    @staticmethod
-    def log1p(x: Any) -> Any:
-        return _log1p(x)
+    hypot, log1p = staticmethod(hypot), staticmethod(_log1p)
 
     @staticmethod
     def after(value: Any, total: Any) -> Any:

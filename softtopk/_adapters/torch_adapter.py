@@ -51,13 +51,7 @@ class Torch(Arrays):
         call = selection.SelectCall(curve, Torch.looks(x, check))
         return selection.EagerSelect.apply(call, *at)
 
-    @staticmethod
-    def hold(x: Any, fits: Any) -> Any:
-        return autograd.hold(x, fits)
-
-    @staticmethod
-    def spoil(x: Any, fits: Any, value: bool = False) -> Any:
-        return autograd.spoil(x, fits, value)
+    hold, spoil = staticmethod(autograd.hold), staticmethod(autograd.spoil)
 
     @staticmethod
     def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
