@@ -136,7 +136,7 @@ class Adapter(Protocol):
     def eye(self, n: int, like: Any) -> Any:
         """The identity matrix in the type and on the device of `like`."""
 
-    def places(self, n: int, like: Any) -> Any:
+    def indices(self, n: int, like: Any) -> Any:
         """0, ..., n - 1 as integers on the device of `like`."""
 
     def integers(self, values: Any, like: Any) -> Any:
@@ -259,7 +259,7 @@ class Adapter(Protocol):
         Equal entries come in any order.
         """
 
-    def parts(self, f: Callable[..., Any], *arrays: Any) -> Any:
+    def entrywise(self, f: Callable[..., Any], *arrays: Any) -> Any:
         """f of the arrays, which works entry by entry, in pieces that fit the cache."""
 
     def recur(self, steps: Any, values: Any, back: bool) -> Any:

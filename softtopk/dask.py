@@ -438,7 +438,7 @@ def top_k_indices(
     asked = Asked(x, given, EXP, axis=axis, where=where, empty=empty, whole=True)
     found = _ranked(asked, largest)
     most = int(found.k.max(initial=0)) if number is None else number
-    return found.indices(most if width is None else check_width(width, most))
+    return found.top_indices(most if width is None else check_width(width, most))
 
 
 class Linearization:
@@ -1134,7 +1134,7 @@ class _Ranked(NamedTuple):
             )
 
     @quiet()
-    def indices(self, width: int) -> Any:
+    def top_indices(self, width: int) -> Any:
         """`top_k_indices`: the length of a row stands where there is no entry."""
         rows = self.rows
         self.one_axis("indices")

@@ -64,7 +64,7 @@ class Base:
         return tuple([v.sum(-2) for v in _at_all_nodes(term, entries, numbers)])
 
     @staticmethod
-    def parts(f: Callable[..., Any], *arrays: Any) -> Any:
+    def entrywise(f: Callable[..., Any], *arrays: Any) -> Any:
         return f(*arrays)
 
     @staticmethod

@@ -244,7 +244,7 @@ class _Jax(Base):
         return jnp.eye(n, dtype=like.dtype)
 
     @staticmethod
-    def places(n: int, like: Any) -> Any:
+    def indices(n: int, like: Any) -> Any:
         return jnp.arange(n)
 
     @staticmethod

@@ -124,7 +124,7 @@ class NumPy(Base):
         return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
 
     @staticmethod
-    def parts(f: Any, *arrays: Any) -> Any:
+    def entrywise(f: Any, *arrays: Any) -> Any:
         shape = np.broadcast_shapes(*(v.shape for v in arrays))
         if math.prod(shape) <= _CACHED or (len(shape) == 2 and shape[0] > 1):
             return f(*arrays)
@@ -160,7 +160,7 @@ class NumPy(Base):
         return np.argsort(-x, axis=-1, kind="stable")[..., :k]
 
     @staticmethod
-    def places(n: int, like: Any) -> Any:
+    def indices(n: int, like: Any) -> Any:
         return np.arange(n)
 
     @staticmethod

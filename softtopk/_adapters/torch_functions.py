@@ -314,7 +314,7 @@ class Arrays(Base):
         return Arrays.replicate(values, like)
 
     @staticmethod
-    def places(n: int, like: Any) -> Any:
+    def indices(n: int, like: Any) -> Any:
         return Arrays.replicate(torch.arange(n, device=like.device), like)
 
     @staticmethod
@@ -335,7 +335,7 @@ class Arrays(Base):
         # torch.topk promises no order among equal entries.
         if not torch.compiler.is_exporting():
             return torch.sort(x, dim=-1, descending=True, stable=True).indices[..., :k]
-        # ONNX has no stable sort: the places of equal entries are sorted in turn.
+        # ONNX has no stable sort: the indices of equal entries are sorted in turn.
         n, (found, place) = x.shape[-1], torch.sort(x, dim=-1, descending=True)
         lower = torch.cumsum(found[..., 1:] != found[..., :-1], dim=-1)
         level = torch.nn.functional.pad(lower, (1, 0))

@@ -205,9 +205,9 @@ def top_k_indices(
     count = (xp.minimum(count, rows.whole) if many else count)[..., None]
     index = _leading(xp, x, rows.key, min(width, n), largest)
     if width > n:  # more than any row has: fill up with n
-        rest = xp.broadcast_to(xp.places(width - n, x), (*x.shape[:-1], width - n))
+        rest = xp.broadcast_to(xp.indices(width - n, x), (*x.shape[:-1], width - n))
         index = xp.concat([index, rest], axis=-1)
-    place = xp.places(width, x)
+    place = xp.indices(width, x)
     taken = (place < count) & (place < k) if not many else place < count
     index = xp.where(taken, index, n)
     return xp.moveaxis(index, -1, rows.axes[0]) if len(rows.axes) == 1 else index

@@ -944,7 +944,7 @@ def _log_loss(
     u = logits(xp, z, tau)
     e = xp.exp(u) if weight is None else weight * xp.exp(u)
     fixed, others = xp.detach(u), xp.detach(e)
-    best = xp.places(z.shape[-1], z) == xp.argmax(fixed)[..., None]
+    best = xp.indices(z.shape[-1], z) == xp.argmax(fixed)[..., None]
     r = xp.clip(xp.sum(xp.where(best, others - 1, others), axis=-1), 0, None)
     value = xp.sum(xp.where(t > 0, -t * fixed, 0), axis=-1) + xp.log1p(r)
 
@@ -1017,7 +1017,7 @@ def _target(
                 f"target must hold class indices in [0, {n - 1}], "
                 f"got {_first(xp, bad, target)}"
             )
-        t = xp.places(n, rows.x) == target[..., None]
+        t = xp.indices(n, rows.x) == target[..., None]
         t = xp.astype(t if keep is None else t & keep[..., None], rows.x.dtype)
     elif ignores:
         raise ValueError(

@@ -302,7 +302,7 @@ def _walk(
 
 def _split(xp: Adapter, first: Any, second: Any, count: Any, number: Any) -> Any:
     """How many of `count` the first of each pair of nodes gets."""
-    rest = count[..., None] - xp.places(first.shape[-1], number)
+    rest = count[..., None] - xp.indices(first.shape[-1], number)
     fits = (rest >= 0) & (rest < second.shape[-1])
     index = xp.where(fits, rest, 0)
     while index.ndim > second.ndim:
@@ -321,7 +321,7 @@ def _tournament(xp: Adapter, p: Any, numbers: Any) -> Any:
     zero = xp.zeros_like(p[..., :1])
     share = xp.concat([p, *[zero] * (size - n)], axis=-1) if size > n else p
     share = xp.broadcast_to(share, (*batch, size))
-    player = xp.broadcast_to(xp.places(size, p), (*batch, size))
+    player = xp.broadcast_to(xp.indices(size, p), (*batch, size))
     indices, outcomes, used = [], [], 0
     while share.shape[-1] > 1:
         half = share.shape[-1] // 2

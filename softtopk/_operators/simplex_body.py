@@ -283,7 +283,7 @@ def _log_total(xp: Adapter, rows: Rows) -> tuple[Any, Any]:
     """
     u = logits(xp, rows.x, rows.tau)
     e = xp.exp(u)
-    best = xp.places(u.shape[-1], u) == xp.argmax(xp.detach(rows.x))[..., None]
+    best = xp.indices(u.shape[-1], u) == xp.argmax(xp.detach(rows.x))[..., None]
     r = xp.sum(xp.where(best, e - 1, e), axis=-1)
     finite = xp.max(rows.x, axis=-1) > -math.inf
     return u, xp.where(finite, xp.log1p(r), math.nan)

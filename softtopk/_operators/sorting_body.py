@@ -100,7 +100,7 @@ def soft_sort(
     top = xp.where(huge & (own > -math.inf), own, top)
     away = xp.where(xp.isfinite(half), half - top[..., None], 0)
     value = 2 * (top + xp.sum(certain(xp, P, away) * away, axis=-1))
-    taken = xp.places(rows.x.shape[-1], rows.x) < count
+    taken = xp.indices(rows.x.shape[-1], rows.x) < count
     return rows.expand(xp, xp.where(taken | is_nan(value), value, -math.inf))
 
 
@@ -157,7 +157,7 @@ def nested(
     rows = checked(xp, x, NO_BUDGET, *given)
     x, tau = rows.x, rows.tau
     count = xp.sum(xp.isfinite(x), axis=-1)[..., None]
-    steps = xp.places(check_places(places, x.shape[-1]), x) + 1
+    steps = xp.indices(check_places(places, x.shape[-1]), x) + 1
     whole = xp.integers(xp.minimum(steps, count), x)
     many = xp.broadcast_to(x[..., None, :], (*whole.shape, x.shape[-1]))
     if tau.ndim:

@@ -39,7 +39,7 @@ class SortedRows(Thresholds):
             return xp.where(away < FAR, xp.clip(away, 0, None), FAR)
 
         ends = at[..., :-1], at[..., 1:], offset[..., :-1], offset[..., 1:]
-        return xp.parts(step, *ends)
+        return xp.entrywise(step, *ends)
 
     def back(self, sorted_values: Any) -> Any:
         """Values in the order of the scores as they were given."""
@@ -72,7 +72,7 @@ class SortedRows(Thresholds):
             return (-decay if back else decay) * rise * sums
 
         given = over.decay, rise, _neighbours(sums, back)[0]
-        return self._onwards(self.xp.parts(step, *given), back)
+        return self._onwards(self.xp.entrywise(step, *given), back)
 
     def _onwards(self, steps: Any, back: bool) -> Any:
         """What arrives at each point from the point before, or from that after."""
@@ -109,12 +109,12 @@ class SortedRows(Thresholds):
         total, _ = _neighbours(over.sums(t, back), back)
         sums, _ = _neighbours(sums, back)
         given = over.decay, total, sums, _neighbours(t, back)[1]
-        return self._onwards(self.xp.parts(step, *given), back)
+        return self._onwards(self.xp.entrywise(step, *given), back)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
         span = t.max(axis=-1) - t.min(axis=-1)
-        steps = self.xp.parts(
+        steps = self.xp.entrywise(
             lambda one, other: abs(one - other), t[..., 1:], t[..., :-1]
         )
         way = steps.sum(axis=-1)
@@ -157,8 +157,8 @@ class SortedRows(Thresholds):
             return upper / W * above + lower / W * below
 
         if self.beta:
-            return xp.parts(two_sided, self.a, self.anchor, self.high, self.low)
-        return xp.parts(one_sided, self.a, self.low)
+            return xp.entrywise(two_sided, self.a, self.anchor, self.high, self.low)
+        return xp.entrywise(one_sided, self.a, self.low)
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
@@ -175,7 +175,7 @@ class SortedRows(Thresholds):
             return xp.minimum(xp.clip(out, 1, None), count)
 
         sides = (self.E, self.e) if self.beta else (self.E,)
-        out = xp.parts(rank, self.place, *sides)
+        out = xp.entrywise(rank, self.place, *sides)
         out = xp.running_max(self.shared(out))  # the same for equal scores
         return self.back(self.only(self.taken, out))
 
@@ -215,7 +215,7 @@ class SortedRows(Thresholds):
             return out * factor
 
         slopes = (self.E, self.e) if two else (self.E,)
-        out = xp.parts(total, t, self.place, self.none + factor, *slopes)
+        out = xp.entrywise(total, t, self.place, self.none + factor, *slopes)
         return self.back(self.only(self.taken, out))
 
     @once
@@ -291,7 +291,7 @@ class SortedRows(Thresholds):
         value = near + self.tau * self.mixed(self.x, self.moments, self.signed)
         ends = xp.take(self.x, self.last), self.x[..., :1]
         value = xp.clip(value, *ends) / self.scale
-        taken = xp.places(self.x.shape[-1], self.x) < self.count
+        taken = xp.indices(self.x.shape[-1], self.x) < self.count
         return xp.where(taken, value, -math.inf)[..., : self.n]
 
     @once
@@ -317,7 +317,7 @@ class SortedRows(Thresholds):
 
     def _at_places(self, out: Any) -> Any:
         """Values at the places that exist, else 0."""
-        taken = self.xp.places(self.x.shape[-1], self.x) < self.count
+        taken = self.xp.indices(self.x.shape[-1], self.x) < self.count
         return self.xp.where(taken, out, 0)[..., : self.n]
 
     def _second(self, t: Any, rise: Any, sums: Any) -> Any:
@@ -409,7 +409,7 @@ class SortedRows(Thresholds):
         times the distance from the centre, to the scores above and those below it.
         """
         xp, n = self.xp, self.x.shape[-1]
-        g = xp.where(xp.places(n, self.x) < self.count, self.padded(g), 0)
+        g = xp.where(xp.indices(n, self.x) < self.count, self.padded(g), 0)
         w, more = g * self.new, g * (self.new + self.kept_part * self.rise)
         over, c, at = self.over_thresholds, self.centres, self.points[0]
         sums = over(w[..., :-1], w[..., 1:])
@@ -444,7 +444,7 @@ class SortedRows(Thresholds):
         H, L = self.over_scores(one * xp.exp(-z), one * xp.exp(z))
         H, L = self.around(H, L)
         X, Y = self.low * L, self.high * H
-        d = self.a - (xp.places(self.a.shape[-1], self.x) + 1)
+        d = self.a - (xp.indices(self.a.shape[-1], self.x) + 1)
         d = xp.astype(d, self.x.dtype)
         upper, lower = (d > 0) & self.valid, (d < 0) & self.valid
         level = (d == 0) & (X > 0) & (Y > 0)
@@ -496,7 +496,7 @@ class SortedRows(Thresholds):
         value = value + new * (
             xp.concat([self.none, above], -1) + xp.concat([below, self.none], -1)
         )
-        taken = xp.places(self.x.shape[-1], self.x) < self.count
+        taken = xp.indices(self.x.shape[-1], self.x) < self.count
         return (xp.where(taken, value, 0) / self.scale)[..., : self.n]
 
 

@@ -75,7 +75,7 @@ def _gaps_between(xp: Adapter, here: Any, there: Any, tau: Any) -> Any:
         return xp.where(away < FAR, away, FAR)  # infinities and NaN are FAR
 
     pairs = zip(here, there, strict=True)
-    return xp.parts(distance, *(p for pair in pairs for p in pair))
+    return xp.entrywise(distance, *(p for pair in pairs for p in pair))
 
 
 def terms_of(xp: Adapter, away: Any) -> tuple[Any, Any]:
@@ -295,7 +295,7 @@ class Thresholds:
         self._in_range(x)
         # The recurrences over the scores, and the sum of the shares at each of them.
         one = xp.astype(taken, x.dtype)
-        self.i = i = xp.places(n, x)[None, :] if x.ndim > 1 else xp.places(n, x)
+        self.i = i = xp.indices(n, x)[None, :] if x.ndim > 1 else xp.indices(n, x)
         self.over_scores = Both(xp, [self.x], self.tau)
         self.L = self.over_scores.sums(one, True)
         falls = x[..., 1:] < x[..., :-1]
@@ -313,7 +313,7 @@ class Thresholds:
             return self.only(taken, place, n - 1)
 
         sums = (self.L, self.H) if self.beta else (self.L,)
-        place = self.shared(xp.parts(level, i, taken, *sums))
+        place = self.shared(xp.entrywise(level, i, taken, *sums))
         self.place = place = xp.running_max(place)
         self._between_scores(place)
         self._near(place)
@@ -382,10 +382,10 @@ class Thresholds:
             return low, high, xp.where(left, a - 1, a), at, self.only(valid, away)
 
         if self.beta:
-            found = xp.parts(two_sided, a, j, self.valid)
+            found = xp.entrywise(two_sided, a, j, self.valid)
             self.low, self.kept["high"], self.anchor, *self.points = found
         else:
-            self.low, *self.points = xp.parts(one_sided, a, j, self.valid)
+            self.low, *self.points = xp.entrywise(one_sided, a, j, self.valid)
             self.anchor = a
         self.over_thresholds = Both(xp, self.points, self.tau)
 
@@ -410,7 +410,7 @@ class Thresholds:
     @once
     def gap(self) -> Any:
         """The distances between neighbouring scores."""
-        return self.xp.parts(self.apart, self.x[..., :-1], self.x[..., 1:])
+        return self.xp.entrywise(self.apart, self.x[..., :-1], self.x[..., 1:])
 
     @once
     def none(self) -> Any:
@@ -436,7 +436,7 @@ class Thresholds:
             e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
             return E, xp.where((place < self.last) & taken, e, 0)
 
-        sides = xp.parts(found, self.x, place, self.taken)
+        sides = xp.entrywise(found, self.x, place, self.taken)
         if self.beta:
             self.E, self.kept["e"] = sides
         else:

@@ -268,7 +268,7 @@ def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) 
     inner = tilt.inner[..., None, None]
     known = q * other + one * r - one * other + v[..., :, None] * v[..., None, :] * both
     known = xp.where(inner, xp.clip(known, 0, 1), q * r)
-    same = xp.places(x.shape[-1], x)
+    same = xp.indices(x.shape[-1], x)
     return xp.where(same[:, None] == same, q + 0 * r, known)
 
 

@@ -56,7 +56,7 @@ class Strict(Base):
     cumsum = staticmethod(lambda x: api.cumulative_sum(Strict.counted(x), axis=-1))
     arange = staticmethod(lambda a, b, like: api.arange(a, b, dtype=like.dtype))
     eye = staticmethod(lambda n, like: api.eye(n, dtype=like.dtype))
-    places = staticmethod(lambda n, like: api.arange(n))
+    indices = staticmethod(lambda n, like: api.arange(n))
     asarray = staticmethod(lambda value, like=None: api.asarray(value))
     astype = staticmethod(lambda x, dtype: api.astype(x, dtype))
     to_numpy, is_array = (
