@@ -58,14 +58,18 @@ from ._rows.numpy_rows import (
     check_empty,
     check_finite,
     check_kept,
+    check_per,
     check_temperature,
     check_ties,
     check_unmasked,
     check_whole,
     check_width,
     common_batch,
+    fit,
     is_large,
     is_number,
+    no_entries,
+    not_real,
     positive_numbers,
     quiet,
     real_numbers,
@@ -573,7 +577,7 @@ class _DaskRows:
     """
 
     def __init__(self, asked: Asked) -> None:
-        temperature, where, per = asked.temperature, asked.where, asked.per
+        temperature, where = asked.temperature, asked.where
         if not is_number(temperature):
             raise NotImplementedError(
                 "temperature must be one number on Dask arrays, got shape "
@@ -581,8 +585,7 @@ class _DaskRows:
             )
         self.tau = check_temperature(temperature)
         check_empty(asked.empty)
-        if per not in ("entry", "cost"):
-            raise ValueError(f"per must be 'entry' or 'cost', got {per!r}")
+        check_per(asked.per)
         if asked.cost is not None:
             raise NotImplementedError(
                 "cost is not supported on Dask arrays, where its search would take up "
@@ -592,27 +595,17 @@ class _DaskRows:
         x = asked.x
         x = da.asarray(x) if _for_dask(x) else _known(as_array(x, "x"))
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
-            raise TypeError(
-                f"x must hold real numbers of at most 64 bits, got dtype {x.dtype}"
-            )
+            raise not_real("x", x.dtype)
         check_unmasked(x._meta, "x", ", and what takes part by `where`")
         axes = check_axis(asked.axis, x.ndim, "x")
         if 0 in [x.shape[i] for i in axes]:
-            raise ValueError(
-                f"x must have at least one entry along axis {asked.axis}, "
-                f"got shape {x.shape}"
-            )
+            raise no_entries("x", x.shape, asked.axis)
         if where is not None:
             where = da.asarray(where if _for_dask(where) else as_mask(where))
             check_unmasked(where._meta, "where")
             if where.dtype != np.bool_:
                 raise TypeError(f"where must be boolean, got dtype {where.dtype}")
-            try:
-                where = da.broadcast_to(where, x.shape)
-            except ValueError:
-                raise ValueError(
-                    f"where must broadcast to shape {x.shape}, got shape {where.shape}"
-                ) from None
+            where = fit(da, where, x.shape, "where")
         if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
             x = da.map_blocks(_as_floats, x if where is None else da.where(where, x, 0))
         elif x.dtype.kind != "f":
@@ -741,13 +734,7 @@ class _DaskRows:
 
     def gather(self, values: Any, name: str) -> Any:
         """An array that broadcasts to the scores, with the chunks of the rows."""
-        try:
-            values = da.broadcast_to(da.asarray(values), self.shape)
-        except ValueError:
-            shape = np.shape(values)
-            raise ValueError(
-                f"{name} must broadcast to shape {self.shape}, got shape {shape}"
-            ) from None
+        values = fit(da, da.asarray(values), self.shape, name)
         if self.axes:
             values = da.moveaxis(values, self.axes, range(-len(self.axes), 0))
         else:
@@ -757,12 +744,8 @@ class _DaskRows:
     def gather_reduced(self, values: Any, name: str) -> Array:
         """One number for each row."""
         given = real_numbers(np.asarray(values), name)
-        try:
-            return np.broadcast_to(given, self.batch).reshape(-1)
-        except ValueError:
-            raise ValueError(
-                f"{name} must broadcast to shape {self.batch}, got shape {given.shape}"
-            ) from None
+        found: Array = fit(np, given, self.batch, name).reshape(-1)
+        return found
 
 
 def _rows_of_block(

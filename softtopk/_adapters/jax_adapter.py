@@ -13,6 +13,7 @@ from .. import curves as curves
 from .._contract import Adapter
 from .._rows.adapter_rows import check_values
 from .._rows.namespace import hypot, register
+from .._rows.numpy_rows import not_real
 from .._rules import balance_rule, costs_rule, selection_rule, subset_rule
 from .._rules.sorting_rule import SortedRows
 from .._search import (
@@ -213,9 +214,7 @@ class _Jax(Base):
     def floating(x: Any, name: str) -> tuple[Any, Any]:
         """The scores in the type to calculate with, and the type of the results."""
         if jnp.issubdtype(x.dtype, jnp.complexfloating):
-            raise TypeError(
-                f"{name} must hold real numbers of at most 64 bits, got dtype {x.dtype}"
-            )
+            raise not_real(name, x.dtype)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             x = x.astype(jnp.result_type(float))
         return _Jax.astype(x, jnp.promote_types(x.dtype, jnp.float32)), x.dtype

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from .._rows.namespace import hypot, leaf
+from .._rows.numpy_rows import not_real
 from . import torch_internals as internals
 from .base_adapter import Base, unseen
 
@@ -223,9 +224,7 @@ class Arrays(Base):
         if x.dtype in (torch.float32, torch.float64):
             return x, x.dtype
         if x.dtype.is_complex:
-            raise TypeError(
-                f"{name} must hold real numbers of at most 64 bits, got dtype {x.dtype}"
-            )
+            raise not_real(name, x.dtype)
         if not x.dtype.is_floating_point:
             x = x.to(torch.get_default_dtype())
         return x.to(torch.promote_types(x.dtype, torch.float32)), x.dtype

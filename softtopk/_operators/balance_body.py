@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import checked, fit, word_for
-from .._rows.numpy_rows import NO_BUDGET, real_number, real_numbers
+from .._rows.adapter_rows import checked, word_for
+from .._rows.numpy_rows import NO_BUDGET, fit, real_number, real_numbers
 from .._search.balance_search import BalanceCall
 from ..curves import Curve, resolve
 

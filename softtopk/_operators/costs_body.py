@@ -13,13 +13,12 @@ from .._rows.adapter_rows import (
     Rows,
     as_adapter_rows,
     check_temperatures,
-    fit,
     flat,
     in_range,
     real_array,
 )
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import check_costs, real_numbers
+from .._rows.numpy_rows import check_costs, fit, real_numbers
 from .._search import exact_sums
 from .._search.costs_search import fits_budget, remaining_budget
 

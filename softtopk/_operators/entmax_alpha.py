@@ -22,9 +22,9 @@ import math
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
-from .._rows.adapter_rows import Rows, fit, real_array
+from .._rows.adapter_rows import Rows, real_array
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import as_column, positive_numbers
+from .._rows.numpy_rows import as_column, fit, positive_numbers
 
 _NEAR = 4
 """For |z| up to 1 / _NEAR, log(1 + z) and its derivatives are sums of the series.

@@ -29,8 +29,10 @@ from .numpy_rows import (
     check_unmasked,
     check_whole,
     count_finite,
+    fit,
     is_large,
     is_number,
+    no_entries,
     quiet,
     real_numbers,
     with_axes,
@@ -256,10 +258,7 @@ def as_adapter_rows(
     axes = check_axis(axis, x.ndim, name, word)
     sizes = tuple([x.shape[i] for i in axes])
     if 0 in sizes:
-        raise ValueError(
-            f"{name} must have at least one entry along {word} {axis}, "
-            f"got shape {tuple(x.shape)}"
-        )
+        raise no_entries(name, tuple(x.shape), axis, word)
     if where is not None:
         if not xp.is_array(where):
             check_unmasked(where, "where")
@@ -445,17 +444,6 @@ def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
         return True
     tiny = float(xp.finfo(x.dtype).tiny)
     return tiny <= temperature <= 1 / tiny
-
-
-def fit(xp: Adapter, array: Any, shape: tuple[int, ...], name: str) -> Any:
-    if tuple(array.shape) == shape:
-        return array
-    try:
-        return xp.broadcast_to(array, shape)
-    except (ValueError, RuntimeError):
-        raise ValueError(
-            f"{name} must broadcast to shape {shape}, got shape {tuple(array.shape)}"
-        ) from None
 
 
 def hold_bad_rows(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:

@@ -115,7 +115,7 @@ class NumPyRows(NamedTuple):
 
     def flatten(self, array: ArrayLike, name: str) -> Array:
         """Rows ``(R, n)`` of an array that has, or broadcasts to, `shape`."""
-        values = _broadcast(as_real(array, name), self.shape, name)
+        values = fit(np, as_real(array, name), self.shape, name)
         return _axes_last(values, self.axes).reshape(self.x.shape)
 
     def gather(self, array: ArrayLike, name: str) -> Array:
@@ -124,7 +124,7 @@ class NumPyRows(NamedTuple):
 
     def gather_reduced(self, array: ArrayLike, name: str) -> Array:
         """One number for each row of an array that broadcasts to `batch`."""
-        values = _broadcast(as_real(array, name), self.batch, name)
+        values = fit(np, as_real(array, name), self.batch, name)
         return values.reshape(self.x.shape[:1]).astype(self.x.dtype, copy=False)
 
     def repeat(
@@ -226,9 +226,13 @@ def _as_float(values: Array, name: str) -> Array:
         return values.astype(np.float32)  # half precision, or another byte order
     if values.dtype.kind in "biuf" and values.dtype.itemsize <= 8:
         return values.astype(np.float64)
-    raise TypeError(
-        f"{name} must hold real numbers of at most 64 bits, got dtype {values.dtype}"
-    )
+    raise not_real(name, values.dtype)
+
+
+def not_real(name: str, dtype: Any) -> TypeError:
+    """The error for an array of another type than integers, floats and booleans."""
+    words = f"{name} must hold real numbers of at most 64 bits, got dtype {dtype}"
+    return TypeError(words)
 
 
 def as_numpy_rows(
@@ -286,11 +290,9 @@ def as_numpy_rows(
     axes = check_axis(axis, scores.ndim, name)
     batch, n = without_axes(shape, axes), math.prod([shape[axis] for axis in axes])
     if n == 0:
-        raise ValueError(
-            f"{name} must have at least one entry along axis {axis}, got shape {shape}"
-        )
+        raise no_entries(name, shape, axis)
     if where is not None:
-        mask = _broadcast(as_mask(where), shape, "where")
+        mask = fit(np, as_mask(where), shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
         if key is not None:
             key = np.where(mask, key, np.iinfo(key.dtype).min)
@@ -553,7 +555,8 @@ def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     if is_number(temperature):
         return check_temperature(temperature)  # type: ignore[arg-type]
     values = positive_numbers(temperature, "temperature")
-    return _broadcast(values, rows.batch, "temperature").reshape(-1)
+    found: Array = fit(np, values, rows.batch, "temperature").reshape(-1)
+    return found
 
 
 def is_number(value: Any) -> bool:
@@ -594,6 +597,14 @@ def check_axis(axis: Axis, ndim: int, name: str, word: str = "axis") -> tuple[in
     if len(set(axes)) < len(axes):
         raise ValueError(f"{word} must not name an axis of {name} twice, got {axis}")
     return tuple(sorted(axes)) if ndim else ()
+
+
+def no_entries(name: str, shape: Any, axis: Any, word: str = "axis") -> ValueError:
+    """The error for rows of length 0."""
+    words = (
+        f"{name} must have at least one entry along {word} {axis}, got shape {shape}"
+    )
+    return ValueError(words)
 
 
 def check_kept(
@@ -766,14 +777,15 @@ def _read_only(rows: Array) -> Array:
     return rows
 
 
-def _broadcast(array: Array, shape: tuple[int, ...], name: str) -> Array:
-    if array.shape == shape:
+def fit(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
+    """The array of any library in a shape, or an error that names it."""
+    if tuple(array.shape) == shape:
         return array
     try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
+        return xp.broadcast_to(array, shape)
+    except (ValueError, RuntimeError):
         raise ValueError(
-            f"{name} must broadcast to shape {shape}, got shape {array.shape}"
+            f"{name} must broadcast to shape {shape}, got shape {tuple(array.shape)}"
         ) from None
 
 
