@@ -734,7 +734,8 @@ class _DaskRows:
 
     def gather(self, values: Any, name: str) -> Any:
         """An array that broadcasts to the scores, with the chunks of the rows."""
-        values = fit(da, da.asarray(values), self.shape, name)
+        values = da.asarray(values if _for_dask(values) else as_array(values, name))
+        values = fit(da, values, self.shape, name)
         if self.axes:
             values = da.moveaxis(values, self.axes, range(-len(self.axes), 0))
         else:
@@ -743,7 +744,7 @@ class _DaskRows:
 
     def gather_reduced(self, values: Any, name: str) -> Array:
         """One number for each row."""
-        given = real_numbers(np.asarray(values), name)
+        given = real_numbers(values, name)
         found: Array = fit(np, given, self.batch, name).reshape(-1)
         return found
 

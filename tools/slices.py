@@ -10,6 +10,7 @@ from collections.abc import Collection
 import nbformat
 
 Notebook = nbformat.NotebookNode
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def plain_code(cell: Notebook) -> ast.Module:
@@ -23,7 +24,7 @@ def defined(tree: ast.AST) -> set[str]:
     todo = list(ast.iter_child_nodes(tree))
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, _DEFINITIONS):
             names.add(node.name)
             continue  # what it binds inside is its own
         if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
@@ -45,6 +46,8 @@ def used(tree: ast.Module) -> set[str]:
 
     >>> sorted(used(ast.parse("with f() as g:\\n    a = a[0]\\n    b = g")))
     ['a', 'f']
+    >>> sorted(used(ast.parse("try:\\n    a\\nexcept E as e:\\n    e")))
+    ['E', 'a']
     >>> sorted(used(ast.parse("for i in n:\\n    a += i\\n    b = i\\n    b += i")))
     ['a', 'n']
     """
@@ -62,9 +65,10 @@ def _taken(
             block
             for name in ("body", "orelse", "finalbody")
             for block in [getattr(statement, name, [])]
-            if block and not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+            if block and not isinstance(statement, _DEFINITIONS)
         ]
-        blocks += [handler.body for handler in getattr(statement, "handlers", [])]
+        if isinstance(statement, ast.Try):
+            blocks += [_caught(handler) for handler in statement.handlers]
         first = _head(statement) if blocks else statement
         here, inside = names_read(first)
         found |= (here - bound) | (inside - bound - later)
@@ -76,6 +80,14 @@ def _taken(
             ends.append(end)
         bound = set().union(*ends)
     return found, bound
+
+
+def _caught(handler: ast.ExceptHandler) -> list[ast.stmt]:
+    """The block of a handler, after a statement that reads what it waits for."""
+    waits = ast.Expr(handler.type or ast.Constant(None))
+    name = [ast.Assign([ast.Name(handler.name, ast.Store())], ast.Constant(None))]
+    first: list[ast.stmt] = [waits, *(name if handler.name else [])]
+    return [*map(ast.fix_missing_locations, first), *handler.body]
 
 
 def _head(statement: ast.stmt) -> ast.stmt:

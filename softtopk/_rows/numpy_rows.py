@@ -191,10 +191,8 @@ def _one_array(given: Any, name: str, what: str, more: str = "") -> Array:
     except (RuntimeError, TypeError, ValueError) as error:
         words = f"{name} must be {what}, got {reprlib.repr(given)}"
         if not isinstance(given, (list, tuple)):
-            words += (
-                ", which NumPy cannot read; softtopk.torch and softtopk.jax take the "
-                "arrays of their libraries"
-            )
+            reason = str(error).partition("\n")[0]
+            words += f", which NumPy cannot read: {reason}"
         raise TypeError(words) from error
     if values is not given:
         check_unmasked(given, name, more)
@@ -502,7 +500,7 @@ def real_number(
     # The usual case does without NumPy, so that a compiler can trace it.
     given = value
     if type(value) not in (int, float):
-        given = _one_array(value, name, _NUMBERS)
+        given = _one_array(value, name, "one real number")
     if type(given) is int and abs(given) > 2**1000:  # float() would overflow
         given = np.asarray(given)
     if isinstance(given, np.ndarray) and (given.ndim or given.dtype.kind not in "iuf"):
