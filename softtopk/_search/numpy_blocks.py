@@ -26,7 +26,7 @@ _PAIRS = 1 << 14
 _SHORT = 1 << 10
 """Up to so many points, no block is looked at: all have the decays of their pairs."""
 
-_PART = 1 << 13
+_PART = 1 << 15
 """The points of a part of a long line, which stays in the cache."""
 
 _SPAN = 1.0
