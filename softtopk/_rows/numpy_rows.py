@@ -53,7 +53,8 @@ def quiet() -> np.errstate:
 
     Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.  It is
     entered once, where a call enters: in `_linearize.operator`, in the maps of a
-    `Linearization`, and where PyTorch or Dask hands scores to NumPy.
+    `Linearization`, where PyTorch or Dask hands scores to NumPy, and in the functions
+    of the search over chunks.
     """
     return np.errstate(all="ignore")
 

@@ -162,7 +162,7 @@ class ExponentialSums(NamedTuple):
     top : (r,) array
         The largest score.
     rest : (r,) array
-        The sum of the exponentials of the others, less that score.
+        The sum of e^((x - top) / tau) over the other scores.
     bad : (r,) array
         As in `Survey`.
     """

@@ -361,6 +361,7 @@ def test_a_temperature_that_falls_compiles_nothing_again():
         torch.compiler.reset()
         counter = CompileCounter()
         compiled = torch.compile(layer, backend=counter)
+        compiled(x)  # a layer that counts its tokens has a program for its first ones
         after = []
         for step in range(4):
             factor.fill_(0.5**step)
@@ -521,6 +522,19 @@ def test_a_block_with_the_layer_may_be_checkpointed():
         torch.testing.assert_close(one, two)
 
 
+def test_what_the_layer_counts_is_no_buffer():
+    """DDP overwrites buffers, and a start on the meta device leaves them as noise."""
+    with torch.device("meta"):
+        layer = mixture(4, 2)
+    layer.to_empty(device="cpu").load_state_dict(mixture(4, 2).state_dict())
+    assert "tokens" not in dict(layer.named_buffers())
+    x, usual = torch.randn(12, 6), mixture(4, 2)
+    for one in (layer, usual):
+        one(x)
+        one.step()
+    torch.testing.assert_close(layer.bias, usual.bias)
+
+
 def test_a_layer_of_16_bits_counts_its_tokens():
     layer = mixture(4, 1).bfloat16()
     layer.router.float()
@@ -542,6 +556,9 @@ def test_the_bias_of_jax_is_that_of_the_layer():
     layer.step()
     found = defined["by_error"](jnp.zeros(8), jnp.asarray(chosen.numpy()))
     np.testing.assert_allclose(found, layer.bias, rtol=0, atol=1e-6)
+    for many, wanted in ((0, 0.125), (2**21, 0.125 * (1 - 1024))):  # the first falls
+        alike = jnp.zeros((many, 1), dtype=jnp.int32)
+        assert defined["by_error"](jnp.zeros(1024), alike)[0] == wanted
 
 
 def test_the_gate_to_copy_rounds_no_scores_to_16_bits():
