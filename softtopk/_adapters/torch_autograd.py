@@ -1,4 +1,4 @@
-"""Helpers for PyTorch's autograd functions, and the functions for numbers of rows."""
+"""Helpers for PyTorch's autograd functions, and those that give a number for a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A budget with costs: its arguments, and Dantzig's solution."""
+"""A budget with costs: how its arguments become rows, and Dantzig's solution."""
 
 from __future__ import annotations
 
