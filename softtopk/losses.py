@@ -292,8 +292,8 @@ def in_top_k_loss(
         `x` without `axis`.  It has no derivative.
     temperature : number or array
         :math:`\tau>0`, one for all or one a row.  As it falls, :math:`\tau` times
-        the loss approaches what the score of the class lacks to the k-th largest of the
-        others, and 0 if it lacks nothing.
+        the loss approaches how far the score of the class is below the k-th largest of
+        the others, and 0 if it is above it.
     axis, where, ignore_index, reduction
         As in `cross_entropy`.
 

@@ -463,8 +463,8 @@ def in_top_k_loss(
         `x` without `dim`.  It has no derivative.
     temperature : number or array
         :math:`\tau>0`, one for all or one a row.  As it falls, :math:`\tau` times
-        the loss approaches what the score of the class lacks to the k-th largest of the
-        others, and 0 if it lacks nothing.
+        the loss approaches how far the score of the class is below the k-th largest of
+        the others, and 0 if it is above it.
     dim, where, ignore_index, reduction, check
         As in `cross_entropy`.
 
