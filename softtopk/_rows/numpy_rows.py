@@ -52,7 +52,7 @@ def quiet() -> np.errstate:
     """The state in which NumPy calculates: underflow and overflow are foreseen.
 
     Without it, ``np.seterr(all="raise")`` would turn a share of 0 into an error.  It is
-    entered once, where a call enters: in `_linearize.operator`, in the maps of a
+    entered where a call enters: in `_linearize.operator`, in the maps of a
     `Linearization`, where PyTorch or Dask hands scores to NumPy, and in the functions
     of the search over chunks.
     """

@@ -157,6 +157,8 @@ for dtype in (torch.float16, torch.bfloat16):  # computed in 32 bits
     for loss in (contrastive, lambda s, r: recall_loss(s, r, 4, 1.0)):
         found = loss(short, relevant)
         assert found.dtype == torch.float32 and found == loss(short.float(), relevant)
+    cold = [recall_loss(s, relevant, 4, 1e-3) for s in (short, short.float())]
+    assert (cold[0] == cold[1]) == (dtype == torch.bfloat16)  # float16 stays warmer
 every = torch.randn(5, 4, requires_grad=True)  # a list of all documents
 recall_loss(every, relevant[:, :4], 4, 1.0).backward()
 assert not every.grad.any()
@@ -727,6 +729,8 @@ def test_the_recall_loss_of_16_bits_is_computed_in_32_in_jax():
     assert found.dtype == jnp.float32
     wide = similar.astype(jnp.float32)
     assert float(found) == float(loss(wide, relevant, 3, 1.0))
+    with pytest.raises(ValueError, match="fewer than 10"):  # also where it is traced
+        jax.jit(functools.partial(loss, k=10, tau=1.0))(similar, relevant)
     for dtype in (jnp.float16, jnp.bfloat16, jnp.float32):  # ties, and only ties
         for tau in (1.0, 1e-3):
             equal = jnp.full((6, 9), 0.5, dtype)
