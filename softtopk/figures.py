@@ -68,19 +68,22 @@ DASHES: dict[str, Any] = {
 }
 CHANGE = {"gain": "#1B3A6B", "loss": "#B2182B"}
 """What rises and what falls when a score moves."""
+
 SERIES = ("#111111", "#E69F00", "#8B1A1A", "#777777", "#0B5351")
 """What is no curve, such as schedules and packages; a plot takes these in turn."""
+
 SHADES = {
     "softmax": ("#08306B", "#2171B5", "#6BAED6", "#9ECAE1"),
     "entmax": ("#7B4FB5", "#B79BDB"),
     "noise": ("#0B5351", "#2E9C97", "#8FD3CE"),
 }
 """For several lines of one kind, from dark to light."""
+
 _SPARE = ("#A65628", "#5E7F00", "#8C2D62", "#4D4D9F")
 """For curves that have no colour above, in the order of `NAMED`."""
 
-_OTHERS = [name for name in NAMED if name not in COLOURS]
-COLOURS |= dict(zip(_OTHERS, itertools.cycle(_SPARE), strict=False))
+_UNCOLOURED = [name for name in NAMED if name not in COLOURS]
+COLOURS |= dict(zip(_UNCOLOURED, itertools.cycle(_SPARE), strict=False))
 
 _STYLE: dict[str, Any] = {
     "figure.dpi": 100,

@@ -52,7 +52,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _TOLERANCE = 1e-12
 _GAIN = 2.0**-6
 _MAX_DEPTH = 60
-_FAR = 1e100  # a score this far below is certain to lose; its square is finite
+_LOSING_GAP = 1e100  # a score this far below is certain to lose; its square is finite
 _BLOCK_ENTRIES = 1 << 21  # of an array held at a time: 16 MB
 
 
@@ -287,7 +287,10 @@ def _edges(noise: Noise, gaps: Array) -> Array:
 def _hazards(noise: Noise, gaps: Array, s: Array) -> tuple[Array, Array]:
     """h(s + gap) and G(s) at nodes s of shape (R, L): (R, n, L) and (R, L)."""
     takes_part = np.isfinite(gaps)[:, :, None]
-    at = np.where(takes_part, np.minimum(gaps, _FAR)[:, :, None], 0.0) + s[:, None, :]
+    at = (
+        np.where(takes_part, np.minimum(gaps, _LOSING_GAP)[:, :, None], 0.0)
+        + s[:, None, :]
+    )
     logs = np.where(takes_part, noise.log_distribution(at), 0.0)
     alive = takes_part & (logs > -math.inf)
     log_mass = _log(np.where(alive, noise.mass(at), 0.0))

@@ -28,10 +28,10 @@ from .base_adapter import Base, unseen
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
 _LOOPS = jax.__version_info__ >= (0, 10)
-_MANY = 1 << 14
+_SCANNED_FOR_MASK = 1 << 14
 """Arrays of at least this many entries are worth a pass that checks for -inf."""
 
-_LONG = 1 << 21
+_SUMMED_IN_TURN = 1 << 21
 """In arrays of at least this many entries, each sum waits for the one before."""
 
 
@@ -130,7 +130,7 @@ class _Jax(Base):
         This takes a quarter to a half of the memory.  For 64 rows of 50 000 it takes a
         third to two thirds of the time, for 4096 rows of 128 up to 1.3 times as long.
         """
-        if not _at_least(value.size, _LONG):
+        if not _at_least(value.size, _SUMMED_IN_TURN):
             return value
         total = _Jax.astype(total, value.dtype)[..., None]
         return value + jnp.where(total == total, 0, total)
@@ -154,7 +154,7 @@ class _Jax(Base):
 
         @jax.custom_batching.custom_vmap
         def choice(x: Any) -> Any:
-            if not _at_least(x.size, _MANY):
+            if not _at_least(x.size, _SCANNED_FOR_MASK):
                 return masked(x)
             top, least = x.max(-1), x.min(-1)
             most = jnp.finfo(x.dtype).max / x.shape[-1]

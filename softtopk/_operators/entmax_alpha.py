@@ -26,8 +26,8 @@ from .._rows.adapter_rows import Rows, real_array
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import as_column, fit, positive_numbers
 
-_NEAR = 4
-"""For |z| up to 1 / _NEAR, log(1 + z) and its derivatives are sums of the series.
+_INVERSE_RADIUS = 4
+"""log(1 + z) and its derivatives are summed as a series for |z| up to 1 / this.
 
 An integer: `kept` in `_curve_base` says what a float read in a loop would be.
 """
@@ -149,7 +149,7 @@ def _value(xp: Adapter, y: Any, tail: Any, s: Any, b: Any) -> tuple[Any, Any, An
 def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
     """log(1 + b t) / b, by its series in b t while that is small."""
     z = b * t
-    wide = abs(z) > 1 / _NEAR
+    wide = abs(z) > 1 / _INVERSE_RADIUS
     near = xp.where(wide, 0, z)
     series = xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):

@@ -42,7 +42,7 @@ LEAST = 2.0**13
 """A score infinitely far from the threshold has a share of at most this times `tiny`.
 
 `tiny` is the least normal number of the type.  The share need not be 0, because the
-searches on NumPy clip exponents (`_REACH` in `_search/numpy_sums.py`).
+searches on NumPy clip exponents (`_CLIPPED_DISTANCE` in `_search/numpy_sums.py`).
 """
 
 

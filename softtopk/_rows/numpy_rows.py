@@ -33,10 +33,10 @@ WHOLE = 10000
 """The same for sums whose rounding does not matter, such as counts."""
 
 # The difference of two numbers can overflow only if one of them is larger than this.
-_FAR = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
+_OVERFLOW_ABOVE = {np.dtype(np.float64): 1e291, np.dtype(np.float32): 1e30}
 
 # All integers up to this size are numbers of the type.
-_MOST = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
+_EXACT_INTEGERS = {np.dtype(np.float64): 2.0**53, np.dtype(np.float32): 2.0**24}
 
 
 class _NoBudget:
@@ -44,7 +44,7 @@ class _NoBudget:
 
 
 NO_BUDGET: Any = _NoBudget()  # None would hide a budget that its caller forgot
-_NONE = np.empty(0)
+_EMPTY_ARRAY = np.empty(0)
 _NUMBERS = "a real number or an array of them"
 
 
@@ -307,7 +307,7 @@ def as_numpy_rows(
         nothing = count == 0
         flat = _read_only(np.where(nothing[:, None], flat.dtype.type(0), flat))
         count = np.where(nothing, n, count)
-    rows = NumPyRows(flat, _NONE, count, shape, batch, axes, shape, nothing, key)
+    rows = NumPyRows(flat, _EMPTY_ARRAY, count, shape, batch, axes, shape, nothing, key)
     if k is NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
@@ -323,7 +323,7 @@ def as_numpy_rows(
 
 def is_large(scores: Array) -> bool:
     """Whether a score above -inf is as large as integers that its type may not hold."""
-    flat, most = scores.reshape(-1), _MOST[scores.dtype]
+    flat, most = scores.reshape(-1), _EXACT_INTEGERS[scores.dtype]
     if flat.dot(flat) <= most * most:  # one sum, and quicker than any bound
         return False
     size = np.abs(flat)
@@ -482,7 +482,7 @@ def numpy_distances(
     x: Array, a: Any, tau: float | Array, out: Array | None = None
 ) -> Array:
     """(x - a) / tau, also if x - a overflows; a and tau broadcast against x."""
-    if not np.count_nonzero(abs(a) > _FAR[x.dtype]):
+    if not np.count_nonzero(abs(a) > _OVERFLOW_ABOVE[x.dtype]):
         return divide(np.subtract(x, a, out=out), tau)
     d = divide(np.subtract(0.5 * x, 0.5 * a, out=out), tau)
     return np.multiply(2, d, out=d)

@@ -13,10 +13,17 @@ from . import root, special_rows
 from .row_column_fit import Additive
 from .start import moments
 
-_COOLING = 4  # the search cools down to the temperature in stages of this factor
-_NEAR = 10  # a higher temperature is done if no column is off by more than a 10th
-_STRIDE = 64  # the longest step of Newton's, in temperatures
-_LENGTHS = 16  # at most so many lengths of a step are tried
+COOLING = 4
+"""The search cools down to the temperature in stages of this factor."""
+
+LONGEST_STEP = 64
+"""The longest step of Newton's, in temperatures."""
+
+STEP_LENGTHS = 16
+"""At most so many lengths of a step are tried."""
+
+_INVERSE_TOLERANCE = 10
+"""A higher temperature is done if no column is off by more than a tenth."""
 
 
 class BalanceCall(NamedTuple):
@@ -86,7 +93,7 @@ class _Search(NamedTuple):
         """
         xp, tau = namespace(heat), self.tau * heat
         step = Additive(slopes_of(self.curve, start.u)).reduced(start.off)
-        longest = xp.max(abs(step), axis=-1) / _STRIDE
+        longest = xp.max(abs(step), axis=-1) / LONGEST_STEP
         step, zero = tau[..., None] * step, 0 * tau
 
         def attempt(*given: Any) -> tuple[Any, ...]:
@@ -98,7 +105,8 @@ class _Search(NamedTuple):
             low, high = xp.where(ahead, length, low), xp.where(ahead, high, length)
             middle = xp.sqrt(low * xp.where(high < math.inf, high, 16 * low))
             length = xp.where(low > 0, middle, high / 8)
-            return at, length, low, high, tries + 1, over | good | (tries >= _LENGTHS)
+            over = over | good | (tries >= STEP_LENGTHS)
+            return at, length, low, high, tries + 1, over
 
         over = done | ~(longest < math.inf)
         length = 1 / xp.clip(longest, 1, None)
@@ -119,7 +127,9 @@ class _Search(NamedTuple):
         settled = (error <= 16 * self.goal) & ~(new.size < at.size)
         over = last & ((error <= self.goal) | settled) | ~(new.size < math.inf)
         new = new._replace(size=xp.where(last, new.size, math.inf))
-        cooler = xp.where(error <= 1 / _NEAR, xp.clip(heat / _COOLING, 1, None), heat)
+        cooler = xp.where(
+            error <= 1 / _INVERSE_TOLERANCE, xp.clip(heat / COOLING, 1, None), heat
+        )
         count = xp.where(done, count, count + 1)
         return new.or_(at, done), cooler, count, done | over | (count >= self.limit)
 

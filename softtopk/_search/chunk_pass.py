@@ -23,9 +23,9 @@ from .start import rebase
 PIECE_BYTES = 1 << 18
 """Bytes of a piece, the scores of a chunk that are calculated with at a time."""
 
-_LEAST = float(np.finfo(np.float64).tiny)
+_SMALLEST_FLOAT = float(np.finfo(np.float64).tiny)
 # Temperatures within which a scheme's exponentials stay in range, with all digits.
-_REACH = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 8.0}
+_EXPONENT_RANGE = {np.dtype(np.float64): 300.0, np.dtype(np.float32): 8.0}
 
 
 class Points(NamedTuple):
@@ -205,7 +205,7 @@ def scheme_at(
     """
     kind, middle = scheme_of(curve), nodes.at((slice(None), nodes.a.shape[1] // 2))
     for used in (np.dtype(dtype), np.dtype(np.float64)):
-        anchor, reach = middle.a.astype(used).astype(np.float64), _REACH[used]
+        anchor, reach = middle.a.astype(used).astype(np.float64), _EXPONENT_RANGE[used]
         t = (nodes.a - anchor[:, None]) / tau + nodes.t
         # `FlatEntmaxSums.at_offset` takes log(1 - b offset): b offset is far below 1.
         if isinstance(curve, Entmax) and kind is FlatEntmaxSums:
@@ -263,7 +263,7 @@ def _widen(
     """Add the gaps of a part: NaN where a share is neither 0 nor 1."""
     for j in range(gaps.shape[1]):
         # Some schemes keep the sum of the shares above 0.
-        still = (sums[:, j, 1] <= _LEAST * x.shape[1]) & (sums[:, j, 2] == 0)
+        still = (sums[:, j, 1] <= _SMALLEST_FLOAT * x.shape[1]) & (sums[:, j, 2] == 0)
         gaps[~still, j] = math.nan
         if not (still & (gaps[:, j, 0] == gaps[:, j, 0])).any():
             continue

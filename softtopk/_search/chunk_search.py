@@ -57,28 +57,38 @@ SPREAD = np.array([6.0, 2.0, 0.0, -2.0, -6.0])
 _FINER = 11  # nodes of the third pass in a wide bracket, where few shares are summed
 _DENSE = 21  # nodes of a pass that interpolates between them
 
-# A row's sample has sqrt(32 n) scores, or, if that is more, _LEAST (with many rows only
-# _MOST divided by their number).  A row no longer than that is its own sample.
-_LEAST = 4096
-_MOST = 1 << 22
-_SMALL, _TINY = 2.0**-12, 2.0**-24
+# A row's sample has sqrt(32 n) scores, or, if that is more, _ROW_SAMPLE (with many rows
+# only _ALL_SAMPLES divided by their number).  A row no longer than that is its own
+# sample.
+_ROW_SAMPLE = 4096
+_ALL_SAMPLES = 1 << 22
+_FINE_WIDTH, _FINEST_WIDTH = (
+    2.0**-12,
+    2.0**-24,
+)  # temperatures: widths of brackets and windows
 _AROUND = 8.0  # temperatures around a bracket in which scores are returned
 _TAIL = 18.0  # the same for the sigmoid curve: e^-36 is an eighth of eps
-_NEAR = 2.0**-4  # temperatures: one node is tried if the sample's threshold is so near
+
+_ONE_NODE = 2.0**-4
+"""Temperatures: one node is tried if the sample's threshold is so near."""
+
 _SEEN = 8  # scores of a sample: with fewer selected, the next might be anywhere
-_FAR = 40.0  # temperatures: e^-40 is an eighth of the rounding error of a share
+
+_NEGLIGIBLE = 40.0
+"""Temperatures: e^-40 is an eighth of the rounding error of a share."""
+
 _EDGE = 2.0**-40  # a share this near 0 or 1 may have been rounded away from it
 _WIDE = 2.0  # temperatures: in a wider bracket only ranks count
-_FEW = 32  # scores that are too few to be a sample
-_PATIENCE = 8  # passes after which the bracket is divided evenly
+_SMALLEST_SAMPLE = 32  # scores that are too few to be a sample
+_PASSES_BEFORE_BISECTION = 8  # passes after which the bracket is divided evenly
 
 
 def stride(n: int, rows: int) -> float:
     """The number m such that one in m scores of a row is in its first sample."""
-    most = _MOST / max(rows, 1)
-    if n <= max(_LEAST, 32) and n * rows <= _MOST:
+    most = _ALL_SAMPLES / max(rows, 1)
+    if n <= max(_ROW_SAMPLE, 32) and n * rows <= _ALL_SAMPLES:
         return 1.0
-    size = max(math.sqrt(32 * n), min(_LEAST, most))
+    size = max(math.sqrt(32 * n), min(_ROW_SAMPLE, most))
     return max(1.0, n / size)
 
 
@@ -210,7 +220,7 @@ class ChunkSearch:
         if _tailed(curve):
             k = self.budget.at(self.active)
             few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
-            far = _FAR + np.log(self.n[self.active] / few)[:, None]
+            far = _NEGLIGIBLE + np.log(self.n[self.active] / few)[:, None]
         else:
             far = np.full((len(self.active), 1), math.inf)
         below = -far if lower == -math.inf else lower
@@ -225,7 +235,7 @@ class ChunkSearch:
         on = (x >= low[:, None]) & (x <= high[:, None])
         found = on.sum(axis=-1)
         size = found * (self.n[self.active] / np.maximum(self.s[self.active], 1))
-        for i in np.flatnonzero(found >= 4 * _FEW):
+        for i in np.flatnonzero(found >= 4 * _SMALLEST_SAMPLE):
             different = len(np.unique(x[i][on[i]]))
             if 8 * different <= found[i]:
                 size[i] = different
@@ -414,8 +424,8 @@ class ChunkSearch:
                 break
             by = new
         certain = exact | short | still
-        certain |= (width <= _SMALL) & (curve.bend < math.inf)
-        certain |= (width <= 4 * _TINY) & (scheme_of(curve) is not None)
+        certain |= (width <= _FINE_WIDTH) & (curve.bend < math.inf)
+        certain |= (width <= 4 * _FINEST_WIDTH) & (scheme_of(curve) is not None)
         if root.ends(curve):  # else the thresholds may be an interval
             inner = np.minimum(
                 curve.value(u - by[:, None]), curve.complement(u - by[:, None])
@@ -557,7 +567,9 @@ class ChunkSearch:
         # row's first sample or, in a wide bracket, what the windows returned.
         sample = self.sample[rows]
         size = max(sample.shape[1], values.shape[1])
-        again = inside & (width > _WIDE) & ((times > 0).sum(axis=-1) >= _FEW)
+        again = (
+            inside & (width > _WIDE) & ((times > 0).sum(axis=-1) >= _SMALLEST_SAMPLE)
+        )
         z = np.full((len(rows), size), -math.inf)
         z[:, : sample.shape[1]] = sample
         z[again] = -math.inf
@@ -597,7 +609,9 @@ class ChunkSearch:
         room = width * self.most() / (16 * np.maximum(held, 1))
         crowded = ~whole & np.isfinite(room)
         outer = np.where(crowded, np.minimum(outer, room), outer)
-        inner = np.minimum(np.where(width > _WIDE, _SMALL, _TINY), outer / 64)
+        inner = np.minimum(
+            np.where(width > _WIDE, _FINE_WIDTH, _FINEST_WIDTH), outer / 64
+        )
         goal = np.where(lost, 0.5 * count, goal)
         dense = (width <= _WIDE) & (self.count > 1) & _analytic(self.curve)
         self.dense = np.zeros(len(self.n), bool)
@@ -616,12 +630,12 @@ class ChunkSearch:
         self.nodes = around.where(fine[:, None], self.nodes)
         if dense.any():
             self.nodes = self._chebyshev(guess, rows).where(dense[:, None], self.nodes)
-        if self.count > _PATIENCE:
+        if self.count > _PASSES_BEFORE_BISECTION:
             self.dense[rows] = False
             part = np.array([0.0625, 0.25, 0.5, 0.75, 0.9375])
             pairs = zip(self.low.at(rows), self.high.at(rows), strict=True)
             even = [(1 - part) * v[:, None] + part * w[:, None] for v, w in pairs]
-            other = (self.count % 2 == 0) | (self.count > 4 * _PATIENCE)
+            other = (self.count % 2 == 0) | (self.count > 4 * _PASSES_BEFORE_BISECTION)
             self.nodes = Points(*even) if other else self.nodes
 
         # For some curves the sums at one node near the threshold say enough.  This is
@@ -641,7 +655,7 @@ class ChunkSearch:
         error = deviation / slope
         sharp = self.curve is SIGMOID and not self.short
         many = np.minimum(y, self.s - y) >= _SEEN
-        if _one_node(self.curve) and not sharp and (many & (error < _NEAR)).all():
+        if _one_node(self.curve) and not sharp and (many & (error < _ONE_NODE)).all():
             reach = SPREAD[0] * error
             few = (self._around(at, reach) <= self.most() / 2).all()
             self.single, self.first = True, self.curve is SIGMOID or not few
@@ -676,8 +690,12 @@ class ChunkSearch:
         # The step leaves a part of the sample's error, squared; and the windows are to
         # hold few enough scores.
         kinks = kinks_of(self.curve)
-        crowd = np.maximum(self._around(near, _NEAR), 1) / (2 * _NEAR) if kinks else 1.0
-        self.outer = np.minimum(_SMALL + 4 * error * error, self.most() / (4 * crowd))
+        crowd: Any = 1.0
+        if kinks:
+            crowd = np.maximum(self._around(near, _ONE_NODE), 1) / (2 * _ONE_NODE)
+        self.outer = np.minimum(
+            _FINE_WIDTH + 4 * error * error, self.most() / (4 * crowd)
+        )
         self.nodes = Points(near.a[:, None], near.t[:, None])
         self.first, self.spare = False, None
 
@@ -754,11 +772,11 @@ class ChunkSearch:
         # The windows are to hold few enough scores.
         every = got.every[keep].max(axis=-1)
         held = got.times[keep].sum(axis=(-2, -1)) * every
-        outer = np.minimum(self.outer[keep], _SMALL * 64)
+        outer = np.minimum(self.outer[keep], _FINE_WIDTH * 64)
         outer = np.where(every > 1, outer * self.most() / (8 * held), outer)
         inner = outer / 16
         if not kinks_of(self.curve):  # the step leaves an error of a part of its square
-            inner = np.clip(step * step, _TINY, _SMALL / 4)
+            inner = np.clip(step * step, _FINEST_WIDTH, _FINE_WIDTH / 4)
             outer = np.maximum(outer, 4 * inner)
         around = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
         self.nodes = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)

@@ -108,7 +108,7 @@ def _triangular(u: Any) -> Sums:
     return m, P, C, W, P
 
 
-_QUICK: list[tuple[Curve, Function]] = [
+_SUMS_OF_CURVES: list[tuple[Curve, Function]] = [
     (EXP, _exp_sums),
     (LAPLACE, _laplace),
     (SIGMOID, _sigmoid),
@@ -119,4 +119,4 @@ _QUICK: list[tuple[Curve, Function]] = [
 
 def fused_sums(curve: Curve) -> Function | None:
     """The function with the sums of a named curve, or None for another curve."""
-    return next((found for known, found in _QUICK if known is curve), None)
+    return next((found for known, found in _SUMS_OF_CURVES if known is curve), None)

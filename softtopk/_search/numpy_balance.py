@@ -17,18 +17,20 @@ import numpy as np
 
 from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import Curve
-from .balance_search import BalanceCall, bounded
+from .balance_search import COOLING, LONGEST_STEP, STEP_LENGTHS, BalanceCall, bounded
 from .numpy_search import Solution, solve
 from .row_column_fit import Additive
 
 _EPS = float(np.finfo(np.float64).eps)
-_COOLING = 4.0  # the search cools down to the temperature in stages of this factor
-_WARM = 20  # at most so many rounds at each of the higher temperatures
-_NEAR = 1e-2  # relative error of a column at which a higher temperature is done
-_STRIDE = 64.0  # the longest step of Newton's, in temperatures
-_LENGTHS = 16  # at most so many lengths of a step are tried
-_PATIENCE = 4  # after so many rounds, each checks whether the budgets can be met
-_SHARE = 1e-9  # part of the total by which a set of rows lacks more than rounding
+_WARM_ROUNDS = 20  # at most so many rounds at each of the higher temperatures
+
+_WARM_TOLERANCE = 1e-2
+"""Relative error of a column at which a higher temperature is done."""
+
+_ROUNDS_BEFORE_CHECK = 4
+"""After so many rounds, each checks whether the budgets can be met."""
+
+_LACKING = 1e-9  # part of the total by which a set of rows lacks more than rounding
 _UNFIT = "no shares in [0, 1] have the sums k and columns: "
 
 
@@ -131,7 +133,7 @@ def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
     most = np.minimum(problem.c, count).sum(axis=1)
     need = np.cumsum(problem.k[permutation])
     i = int((need - most).argmax())
-    if need[i] - most[i] > _SHARE * need[-1]:
+    if need[i] - most[i] > _LACKING * need[-1]:
         side = {"k": "rows", "columns": "columns"}
         ours, theirs = (side[name] for name in names)
         raise ValueError(
@@ -149,10 +151,12 @@ def balanced_matrix(
     if not scores.size:
         return _at(curve, problem, np.zeros(x.shape[1]), tau)
     spread, beta = float(scores.std()), np.zeros(x.shape[1])
-    stages = max(0, math.ceil(math.log(max(spread, tau) / tau, _COOLING)))
+    stages = max(0, math.ceil(math.log(max(spread, tau) / tau, COOLING)))
     for stage in range(stages, 0, -1):
-        warm = tau * _COOLING**stage
-        beta, _ = _column_thresholds(curve, problem, beta, warm, _WARM, _NEAR, names)
+        warm = tau * COOLING**stage
+        beta, _ = _column_thresholds(
+            curve, problem, beta, warm, _WARM_ROUNDS, _WARM_TOLERANCE, names
+        )
     goal = _EPS * (32 + float(np.ptp(scores)) / tau)
     beta, off = _column_thresholds(curve, problem, beta, tau, limit, goal, names)
     at = _at(curve, problem, beta, tau)
@@ -182,7 +186,7 @@ def _column_thresholds(
         if problem.off(at.off) <= goal:
             break
         alpha = at.anchor + tau * at.offset
-        if count > _PATIENCE:
+        if count > _ROUNDS_BEFORE_CHECK:
             _check_fit(problem, alpha, names)
         new = _newton(curve, problem, at, tau)
         if new is None:
@@ -220,9 +224,9 @@ def _newton(
     longest = np.abs(step).max()
     if not math.isfinite(longest):
         return None
-    length, low, high = min(1.0, _STRIDE * tau / longest), 0.0, math.inf
+    length, low, high = min(1.0, LONGEST_STEP * tau / longest), 0.0, math.inf
     before = None
-    for _ in range(_LENGTHS):
+    for _ in range(STEP_LENGTHS):
         new = _at(curve, problem, _without_mean(at.beta + length * step), tau)
         if new.error <= (1 - 0.2 * length) * at.error:
             return new

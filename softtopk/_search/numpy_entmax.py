@@ -19,20 +19,26 @@ from .._rows.numpy_rows import Array, as_column, numpy_distances, of_part, row_d
 
 _EPS = 2.0**-52
 _HUGE = 1e300  # finite, so that it gives 0 at the distance 0, and at least 1 elsewhere
-_SHORT = 512  # rows up to this length are sorted if b is 1/2 or 1 (closed forms)
+
+_LONGEST_SORTED = 512
+"""Rows up to this length are sorted if b is 1/2 or 1 (closed forms)."""
+
 # In a row at least this long, the threshold of a sample of the row first excludes the
-# scores that cannot have a share.  _LONG is for alpha >= 2.  For alpha < 2 only longer
-# rows gain by it: there many scores have a share, so that few are excluded, or else
-# the row is solved quickly without a sample.
-_LONG, _VERY_LONG = 1 << 13, 1 << 17
-# Rows longer than _TINY are sorted only if all rows have fewer than _MANY entries.  In
-# 512 rows of 128, Newton's steps take about 0.2 to 0.8 of the time of the sort, and in
-# 64 or 128 rows 0.4 to 2.5.
-_TINY, _MANY = 64, 1 << 16
-_STRIDE = 64  # one score in so many is in the sample, which has at least _SHORT
+# scores that cannot have a share.  _SAMPLED_STEEP is for alpha >= 2.  For alpha < 2
+# only longer rows gain by it: there many scores have a share, so that few are excluded,
+# or else the row is solved quickly without a sample.
+_SAMPLED_STEEP, _SAMPLED_FLAT = 1 << 13, 1 << 17
+# Rows longer than _ALWAYS_SORTED are sorted only if all rows together have fewer than
+# _UNSORTED_ENTRIES entries.  In 512 rows of 128, Newton's steps take about 0.2 to 0.8
+# of the time of the sort, and in 64 or 128 rows 0.4 to 2.5.
+_ALWAYS_SORTED, _UNSORTED_ENTRIES = 64, 1 << 16
+
+_SAMPLE_STRIDE = 64
+"""One score in so many is in the sample, which has at least _LONGEST_SORTED."""
+
 _HANDFUL = 64  # up to this many scores, a loop over Python floats is quicker than NumPy
 _LIMIT = 400
-_PATIENCE = 12  # steps after which every other one bisects
+_STEPS_BEFORE_BISECTION = 12  # steps after which every other one bisects
 
 
 def entmax_shares(
@@ -71,8 +77,8 @@ def _entmax_one(x: Array, b: float | Array, tau: float | Array) -> tuple[Array, 
         p = softmax_shares(x, tau)
         return p, p.max(axis=-1).astype(np.float64)
     steep = not isinstance(b, np.ndarray) and b >= 1
-    if x.shape[1] < (_LONG if steep else _VERY_LONG):
-        return _entmax_near(x, b, tau, _SHORT)
+    if x.shape[1] < (_SAMPLED_STEEP if steep else _SAMPLED_FLAT):
+        return _entmax_near(x, b, tau, _LONGEST_SORTED)
     p, m = np.zeros_like(x), np.empty(len(x))
     for i in range(len(x)):
         one = slice(i, i + 1)
@@ -95,7 +101,7 @@ def _candidates(
     the share that it would have at this lower threshold.
     """
     near, most = x[0] >= _cut(x, b, tau), 1.0
-    few = max(_SHORT, x.size // _STRIDE)
+    few = max(_LONGEST_SORTED, x.size // _SAMPLE_STRIDE)
     if b > 0 and np.count_nonzero(near) > few:
         some = np.ascontiguousarray(x[:, :: -(-x.size // few)])
         top = some.max(axis=-1).astype(np.float64)
@@ -131,7 +137,7 @@ def _entmax_near(
     them or they are very short.  `most` is an upper bound of the shares.
     """
     R, n = x.shape
-    few = n <= _TINY or x.size < _MANY
+    few = n <= _ALWAYS_SORTED or x.size < _UNSORTED_ENTRIES
     if n <= short and few and not isinstance(b, np.ndarray) and b in (0.5, 1):
         return _entmax_short(x, b, tau)
     index = np.flatnonzero(x >= _cut(x, b, tau)[:, None])
@@ -354,7 +360,7 @@ class _Near:
             high[rows] = np.where(excess >= 0, m, high[rows])
             left, right = low[rows], high[rows]
             inside = (step > left) & (step < right)
-            if count > _PATIENCE and count % 2:
+            if count > _STEPS_BEFORE_BISECTION and count % 2:
                 inside[:] = False
             step = np.where(inside, step, 0.5 * (left + right))
             exact = np.abs(excess) <= _EPS
@@ -375,7 +381,7 @@ class _Near:
         Each decision depends on one row alone, so that the result of a row is the same
         in any batch.
         """
-        long = self.counts > _SHORT
+        long = self.counts > _LONGEST_SORTED
         if moving.all() and not long.any():
             return self, rows, m
         fewer = 2 * np.add.reduceat(useful, self.starts, dtype=np.intp) <= self.counts

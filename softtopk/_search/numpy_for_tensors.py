@@ -24,7 +24,7 @@ from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
 from .numpy_subset import all_or_none, law_blocks
 
-_SHORT, _FEW = 512, 1 << 13
+_SEARCHED_LENGTH, _SEARCHED_ENTRIES = 512, 1 << 13
 """Rows of entmax up to the first length go to the search of selections if all rows have
 more entries than the second; all others to `numpy_entmax.py`, with its own limits.
 """
@@ -59,8 +59,8 @@ def solved_by_numpy(
 def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
     """The shares of entmax by the solver for NumPy."""
     b, n = curve.b, x.shape[-1]
-    if n <= _SHORT and b in (0.5, 1):
-        if x.size > _FEW:
+    if n <= _SEARCHED_LENGTH and b in (0.5, 1):
+        if x.size > _SEARCHED_ENTRIES:
             return solved_by_numpy(CLIP if b == 1 else curve, x, 1, 0.0, tau)[0][0]
         if x.size == n and b == 0.5:
             p = entmax_row(x.reshape(-1), tau)

@@ -44,8 +44,13 @@ _BLOCK_BYTES = 1 << 20  # of short rows, or of a stretch of a long one
 _ALONE = 10_000  # a row longer than this has a block of its own
 _LONG_ROW = 1 << 15  # rows of at least this length start from a sample of their scores
 _SAMPLE = 1024  # about this many entries are in the sample
-_FEW = 8  # at most 1/8 of a row is "few": then later passes sum only these entries
-_NEAR = 8.0  # largest root mean square of a sample, in temperatures, for its anchor
+
+_FEW_DIVISOR = 8
+"""At most 1/8 of a row is "few": then later passes sum only these entries."""
+
+_LARGEST_DEVIATION = 8.0
+"""Largest root mean square of a sample, in temperatures, for its anchor."""
+
 # The search counts m after a step to see whether the step is the last: then m has not
 # changed.  It does not count, and goes on, after a step that changes the sum of the
 # shares by 2 min(k, 1) or more.  Nearly always such a step changes m.  If it does not,
@@ -229,7 +234,7 @@ class _Block:
         (V <= 1 <= e^t) never gets the share 1, and its V is added to S once for all.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
-        if not self.one or (not self.zero and _FEW * self.k > self.n):
+        if not self.one or (not self.zero and _FEW_DIVISOR * self.k > self.n):
             return sums
         if not self.zero:
             return _Sums(scheme, v[v > 1], self.k, (0, *sums(np.float64(0))[1:]))
@@ -237,7 +242,7 @@ class _Block:
         above, below = self._ends()
         above, below = above + reach, below - reach
         near = (v > below) & (v < above)
-        if _FEW * np.count_nonzero(near) > self.n:
+        if _FEW_DIVISOR * np.count_nonzero(near) > self.n:
             return sums
         one = scheme.sums(np.full(1, above, v.dtype), scheme.at_offset(below - low))
         fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
@@ -262,7 +267,10 @@ class _Block:
         index = sample.size - math.ceil(budget)
         self.anchor = np.partition(sample, index)[index]
         sample = divide(sample - self.anchor, self.tau)
-        if not sample.dot(sample) <= _NEAR * _NEAR * sample.size:
+        if (
+            not sample.dot(sample)
+            <= _LARGEST_DEVIATION * _LARGEST_DEVIATION * sample.size
+        ):
             return None
         t = scheme.start(
             sample, budget, scheme.at_offset(np.float64(-scheme.curve.centre))

@@ -12,11 +12,13 @@ import numpy as np
 from .._rows.numpy_rows import Array, NumPyRows, divide, kth_largest, of_part
 from .subset_law import plan
 
-_SHORT = 4096  # rows up to this length are solved in blocks, longer ones one by one
+_LONGEST_IN_BLOCKS = 4096
+"""Rows up to this length are solved in blocks, longer ones one by one."""
+
 _BLOCK_ENTRIES = 65536  # so few that a few arrays of this size fit the cache
 _FACTOR = 1 / 128  # an entry of larger variance is multiplied into phi as a factor
 _RUN = 1024  # entries that one call of vecdot sums
-_REACH = {"d": 690.0, "f": 70.0}  # largest |x - anchor| that exp is asked for
+_LARGEST_EXPONENT = {"d": 690.0, "f": 70.0}  # |x - anchor| at most, under exp
 
 
 @dataclass
@@ -212,7 +214,7 @@ def _tilted(x: Array, k: Array, count: Array, temperature: float | Array) -> Blo
     """The tilted law of rows ``(R, n)`` with 0 < k < count."""
     y, anchor = _from_kth(x, k, temperature)
     dtype = y.dtype
-    reach = _REACH[dtype.char]
+    reach = _LARGEST_EXPONENT[dtype.char]
     odds = np.clip(y, -reach, reach)
     np.negative(odds, out=odds)
     np.exp(odds, out=odds)  # e^{-y}
@@ -320,7 +322,7 @@ class _Parts(NamedTuple):
 
 def _parted(variance: Array, skew: Array, total: Array) -> _Parts:
     n = len(variance)
-    if n <= _SHORT:
+    if n <= _LONGEST_IN_BLOCKS:
         pairs = np.all(_paired(variance) <= _FACTOR, axis=0)
         quiet = np.concatenate((pairs, pairs))[:n]
         return _Parts(quiet, _paired(skew, -1.0), pairs, None, _FACTOR)
@@ -427,7 +429,7 @@ def law_blocks(
     """The rows whose marginals are not all 0 or 1, block by block."""
     which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
     n = rows.x.shape[1]
-    size = max(1, _BLOCK_ENTRIES // n) if n <= _SHORT else 1
+    size = max(1, _BLOCK_ENTRIES // n) if n <= _LONGEST_IN_BLOCKS else 1
     for start in range(0, which.size, size):
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:

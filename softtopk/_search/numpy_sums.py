@@ -25,9 +25,11 @@ ShareSums = tuple[Any, Any, Any, Any]
 
 # Distances are clipped to this, because exp of a larger argument, or a product of a few
 # of these exponentials, would overflow.
-_REACH = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
+_CLIPPED_DISTANCE = {np.dtype(np.float64): 700.0, np.dtype(np.float32): 80.0}
 
-_SHORT = 2047  # up to this length, sorting a row is cheaper than a few passes over it
+
+_CHEAPLY_SORTED = 2047
+"""Up to this length, sorting a row is cheaper than a few passes over it."""
 
 
 class Scheme:
@@ -146,7 +148,7 @@ class _ExpSums(Scheme):
         return _exp_in_place(d)
 
     def start(self, d: Array, k: Any, t: Any) -> Any:
-        if d.ndim > 1 or len(d) > _SHORT:
+        if d.ndim > 1 or len(d) > _CHEAPLY_SORTED:
             n = d.shape[-1]
             return np.fmax(matched(d, np.log(n / k), 1.0, 1.0), 0)
         # The root u itself: it is the largest (k - m) / S_m over m < k, with S_m the
@@ -414,7 +416,7 @@ def _counted_below(v: Array, low: Array, p: Array, W: Any) -> ShareSums:
     return v.shape[-1] - row_dot(low, low, WHOLE), S, 0.0, W
 
 
-_QUICK: dict[Curve, type[Scheme]] = {
+_SCHEMES: dict[Curve, type[Scheme]] = {
     EXP: _ExpSums,
     LAPLACE: _LaplaceSums,
     SIGMOID: _SigmoidSums,
@@ -427,7 +429,7 @@ def scheme_of(curve: Curve) -> type[Scheme] | None:
     """The scheme of a curve that has one."""
     if type(curve) is Entmax:
         return _EntmaxSums if curve.b >= 0.5 else FlatEntmaxSums
-    return _QUICK.get(curve)
+    return _SCHEMES.get(curve)
 
 
 def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
@@ -462,14 +464,14 @@ def column(t: Any, v: Array) -> Any:
 def _bounded(v: Array, bound: Any, out: Array) -> Array:
     """np.minimum of positive values and a bound, a scalar or one for each row."""
     # With a scalar and a long array, np.minimum takes up to four times as long as clip.
-    if isinstance(bound, np.ndarray) or v.size < _SHORT:
+    if isinstance(bound, np.ndarray) or v.size < _CHEAPLY_SORTED:
         return np.minimum(v, bound, out=out)
     return v.clip(0, bound, out=out)
 
 
 def _exp_in_place(d: Array) -> Array:
     """e^d in place, of d clipped so that nothing overflows."""
-    reach = _REACH[d.dtype]
+    reach = _CLIPPED_DISTANCE[d.dtype]
     return np.exp(d.clip(-reach, reach, out=d), out=d)
 
 

@@ -38,10 +38,10 @@ from typing import Any, NamedTuple
 from .._contract import Adapter
 from .._rows.numpy_rows import as_column
 
-_MOST = 8
+_LARGEST_K = 8
 """The largest k that is taken: the products over the loud entries cost O(k^4)."""
 
-_NONE = 1e4
+_WEIGHTLESS_DISTANCE = 1e4
 """The distance, in temperatures, of an entry that takes no part: its weight is 0."""
 
 
@@ -81,7 +81,7 @@ class Quotient(NamedTuple):
 
 def applies(xp: Adapter, k: Any, x: Any) -> bool:
     """Whether `solved_quotient` takes rows x with this k."""
-    if type(k) is not int or not 0 < k <= min(_MOST, x.shape[-1] - 1):
+    if type(k) is not int or not 0 < k <= min(_LARGEST_K, x.shape[-1] - 1):
         return False
     if xp.is_divided(x):
         return False
@@ -186,7 +186,7 @@ def _in_temperatures(xp: Adapter, away: Any, tau: Any) -> Any:
     Infinite ones would give the derivative by the temperature NaN.
     """
     wide = as_column(tau)
-    far = _NONE * xp.detach(wide)
+    far = _WEIGHTLESS_DISTANCE * xp.detach(wide)
     return xp.clip(away, -far, far) / wide
 
 

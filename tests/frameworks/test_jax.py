@@ -186,7 +186,7 @@ def test_scores_over_eight_devices_travel_as_sums_alone():
         place = NamedSharding(mesh, P(None, "d"))
         # The last rows are longer: there one sum waits for another, and masked sums for
         # a look whether any score is -inf.
-        adapter._LONG = adapter._MANY = 2000
+        adapter._SUMMED_IN_TURN = adapter._SCANNED_FOR_MASK = 2000
         other = "all-gather|all-to-all|collective-permute|collective-broadcast"
         for curve, n in (
             ("exp", 800), ("laplace", 800), ("sigmoid", 800), ("clip", 800),

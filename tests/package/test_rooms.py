@@ -147,27 +147,24 @@ ALIKE = {
     "PATIENCE": "after how many of them it halves, which a kernel cannot import",
     "Value": "a type variable",
     "Axis": "a type: what `axis` may be on each library",
+    "_EPS": "the rounding error of float64",
+    "_BLOCK_ENTRIES": "how many entries a block may have, for the arrays of a file",
+    "_SHORT": "up to how many points those of a line that is sorted are not divided",
     "Numbers": "a type: what a number for each row may be on PyTorch and on JAX",
 }
 
 
 def homonyms(texts):
-    """The names outside of functions and classes that several files give.
-
-    A number with an underscore is a word of its file alone, which says beside it what
-    the number is; unless a function or a class has the name elsewhere.
-    """
-    found, numbers = {}, {}
+    """The names outside of functions and classes that several files give."""
+    found = {}
     for file, text in texts.items():
         for node in ast.parse(text).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 found.setdefault(node.name, set()).add(file)
             for target in targets(node):
-                if isinstance(target, ast.Name) and target.id != "__all__":
-                    numbers.setdefault(target.id, set()).add(file)
-    for name, files in numbers.items():
-        if name in found or not name.startswith("_"):
-            found[name] = found.get(name, set()) | files
+                if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                    found.setdefault(target.id, set()).add(file)
+    found.pop("__all__", None)
     return {name: files for name, files in found.items() if len(files) > 1}
 
 
@@ -203,7 +200,11 @@ def test_a_homonym_is_found():
 def test_a_homonym_of_an_assignment_is_found():
     texts = {"a.py": "f = jit(g)\nN, _M = 5, 6", "b.py": "def f(): ...\nN: int = 5"}
     texts["c.py"] = "_M = 7\ndef h():\n    N = 8"
-    assert homonyms(texts) == {"f": {"a.py", "b.py"}, "N": {"a.py", "b.py"}}
+    assert homonyms(texts) == {
+        "f": {"a.py", "b.py"},
+        "N": {"a.py", "b.py"},
+        "_M": {"a.py", "c.py"},
+    }
 
 
 def methods(text):

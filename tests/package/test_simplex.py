@@ -541,7 +541,7 @@ def test_long_rows_alone_and_in_a_batch_agree_bit_for_bit(seed, alpha):
 def test_short_and_long_algorithms_agree(monkeypatch):
     x = np.random.default_rng(3).normal(size=(40, 300)) * 0.3
     short = {alpha: entmax(x, alpha) for alpha in (1.5, 2.0)}
-    monkeypatch.setattr(solver, "_SHORT", 8)
+    monkeypatch.setattr(solver, "_LONGEST_SORTED", 8)
     for alpha, p in short.items():
         assert np.max(np.abs(entmax(x, alpha) - p)) <= 2 * EPS
 
@@ -564,8 +564,8 @@ def test_a_part_of_a_long_row_leaves_no_share_out(monkeypatch, alpha, scale):
     for scores in (x, (x + 1e4).astype(np.float32)):
         cut = entmax(scores, alpha)
         with monkeypatch.context() as patch:
-            patch.setattr(solver, "_LONG", 10 * n)
-            patch.setattr(solver, "_VERY_LONG", 10 * n)
+            patch.setattr(solver, "_SAMPLED_STEEP", 10 * n)
+            patch.setattr(solver, "_SAMPLED_FLAT", 10 * n)
             whole = entmax(scores, alpha)
         eps = np.finfo(scores.dtype).eps
         np.testing.assert_array_equal(cut > 16 * eps, whole > 16 * eps)
