@@ -194,16 +194,16 @@ class Adapter(Protocol):
         and True raises an error for an array that is traced.
         """
 
-    def hold(self, x: Any, fits: Any) -> Any:
-        """x where it fits, and elsewhere 0, with the derivative of x everywhere.
+    def hold(self, x: Any, in_range: Any) -> Any:
+        """x where it is in range, and elsewhere 0, with the derivative of x everywhere.
 
-        A row that does not fit becomes NaN in the end, by `spoil`.  So its derivative
+        A row that is not becomes NaN in the end, by `spoil`.  So its derivative
         has to reach x, where NaN belongs; and it stays in its row, as `hold` is applied
         to rows and to numbers for each row.
         """
 
-    def spoil(self, x: Any, fits: Any, value: bool = False) -> Any:
-        """x where it fits, and elsewhere NaN.
+    def spoil(self, x: Any, in_range: Any, value: bool = False) -> Any:
+        """x where it is in range, and elsewhere NaN.
 
         x is a result, if it is a `value`, or else a tangent or a gradient, of which an
         entry of 0 stays 0.  The derivative of `spoil` is `spoil` of the tangent or the

@@ -38,7 +38,7 @@ from ._linearize import Differentiable, Linearization, operator
 from ._operators import balance_body as shared
 from ._rows.numpy_rows import Array
 from ._search.numpy_balance import balance_slopes
-from ._search.row_column_fit import Additive
+from ._search.weighted_least_squares import AdditiveFit
 from .curves import Curve
 
 __all__ = ["balanced_topk"]
@@ -133,7 +133,10 @@ def balanced_topk(
     value = call.run(shared.balanced_topk, S, k, columns, curve, **given, rounds=rounds)
 
     def derivative() -> Linearization:
-        rows, fits = call.given, [Additive(balance_slopes(*at)) for at in call.balanced]
+        rows, fits = (
+            call.given,
+            [AdditiveFit(balance_slopes(*at)) for at in call.balanced],
+        )
         low, high = (rows.shape[axis] for axis in rows.axes)
 
         def turn(matrices: Array) -> Array:

@@ -52,6 +52,7 @@ from ._rows.numpy_rows import (
     Axis,
     as_array,
     as_mask,
+    broadcast_as,
     check_axis,
     check_budget,
     check_count,
@@ -65,7 +66,6 @@ from ._rows.numpy_rows import (
     check_whole,
     check_width,
     common_batch,
-    fit,
     is_large,
     is_number,
     no_entries,
@@ -605,7 +605,7 @@ class _DaskRows:
             check_unmasked(where._meta, "where")
             if where.dtype != np.bool_:
                 raise TypeError(f"where must be boolean, got dtype {where.dtype}")
-            where = fit(da, where, x.shape, "where")
+            where = broadcast_as(da, where, x.shape, "where")
         if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
             x = da.map_blocks(_as_floats, x if where is None else da.where(where, x, 0))
         elif x.dtype.kind != "f":
@@ -735,7 +735,7 @@ class _DaskRows:
     def gather(self, values: Any, name: str) -> Any:
         """An array that broadcasts to the scores, with the chunks of the rows."""
         values = da.asarray(values if _for_dask(values) else as_array(values, name))
-        values = fit(da, values, self.shape, name)
+        values = broadcast_as(da, values, self.shape, name)
         if self.axes:
             values = da.moveaxis(values, self.axes, range(-len(self.axes), 0))
         else:
@@ -745,7 +745,7 @@ class _DaskRows:
     def gather_reduced(self, values: Any, name: str) -> Array:
         """One number for each row."""
         given = real_numbers(values, name)
-        found: Array = fit(np, given, self.batch, name).reshape(-1)
+        found: Array = broadcast_as(np, given, self.batch, name).reshape(-1)
         return found
 
 

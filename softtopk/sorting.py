@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from ._adapters.numpy_adapter import Call
 from ._linearize import Differentiable, Linearization, operator
 from ._operators import sorting_body as shared
-from ._rows.numpy_rows import Array, Axis, as_real, fit, quiet
+from ._rows.numpy_rows import Array, Axis, as_real, broadcast_as, quiet
 from ._search.all_thresholds import is_exponential
 from .curves import Curve, resolve
 
@@ -302,7 +302,7 @@ class _OfMatrix(Linearization):
 
     def vjp(self, cotangent: ArrayLike) -> Array:
         g = as_real(cotangent, "cotangent").astype(self.value.dtype, copy=False)
-        g = fit(np, g, self.value.shape, "cotangent")
+        g = broadcast_as(np, g, self.value.shape, "cotangent")
         shape = (len(self.rows.x), *self.value.shape[-2:])
         with quiet():
             return self.rows.expand(self.pull(g.reshape(shape)))

@@ -23,7 +23,7 @@ from .._search import (
     special_rows,
     subset_law,
 )
-from . import jax_bad_rows
+from . import jax_out_of_range
 from .base_adapter import Base, unseen
 
 # Before 0.10, JAX fails to transpose a loop whose body is rematerialised.
@@ -117,7 +117,10 @@ class _Jax(Base):
         x = x if least is None else jnp.maximum(x, least)
         return x if most is None else jnp.minimum(x, most)
 
-    hold, spoil = staticmethod(jax_bad_rows.hold), staticmethod(jax_bad_rows.spoil)
+    hold, spoil = (
+        staticmethod(jax_out_of_range.hold),
+        staticmethod(jax_out_of_range.spoil),
+    )
 
     hypot, log1p = staticmethod(hypot), staticmethod(_log1p)
 
@@ -158,8 +161,8 @@ class _Jax(Base):
                 return masked(x)
             top, least = x.max(-1), x.min(-1)
             most = jnp.finfo(x.dtype).max / x.shape[-1]
-            fits = ((least > -most) & (top < most)).all()
-            return jax.lax.cond(fits, whole, lambda x, *_: masked(x), x, top, least)
+            unmasked = ((least > -most) & (top < most)).all()
+            return jax.lax.cond(unmasked, whole, lambda x, *_: masked(x), x, top, least)
 
         @choice.def_vmap
         def _rows(size: int, batched: Any, x: Any) -> Any:

@@ -94,13 +94,13 @@ class Constant(Function):
 
 
 class Spoil(Function):
-    """x where it fits, and elsewhere NaN, except for 0 if this is no value."""
+    """x where it is in range, and elsewhere NaN, except for 0 if this is no value."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Any, fits: Any, value: bool) -> Any:
-        return torch.where(fits if value else fits | (x == 0), x, torch.nan)
+    def forward(x: Any, in_range: Any, value: bool) -> Any:
+        return torch.where(in_range if value else in_range | (x == 0), x, torch.nan)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -125,13 +125,13 @@ class EagerSpoil(Spoil):
 
 
 class Hold(Function):
-    """x where it fits, and elsewhere 0, with the derivative of x everywhere."""
+    """x where it is in range, and elsewhere 0, with the derivative of x everywhere."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Any, fits: Any) -> Any:
-        return torch.where(fits, x, 0)
+    def forward(x: Any, in_range: Any) -> Any:
+        return torch.where(in_range, x, 0)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -150,22 +150,22 @@ class EagerHold(Hold):
         return dx.clone()
 
 
-def hold(x: Any, fits: Any) -> Any:
+def hold(x: Any, in_range: Any) -> Any:
     """`Hold`, with a condition that may have to be broadcast."""
     if torch.compiler.is_compiling():
-        return Hold.apply(x, fits.expand(x.shape))
+        return Hold.apply(x, in_range.expand(x.shape))
     if is_recorded(x):
-        return EagerHold.apply(x, fits.expand(x.shape))
-    return Hold.forward(x, fits)
+        return EagerHold.apply(x, in_range.expand(x.shape))
+    return Hold.forward(x, in_range)
 
 
-def spoil(x: Any, fits: Any, value: bool = False) -> Any:
+def spoil(x: Any, in_range: Any, value: bool = False) -> Any:
     """`Spoil`, with a condition that may have to be broadcast."""
     if torch.compiler.is_compiling():
-        return Spoil.apply(x, fits.expand(x.shape), value)
+        return Spoil.apply(x, in_range.expand(x.shape), value)
     if is_recorded(x):
-        return EagerSpoil.apply(x, fits.expand(x.shape), value)
-    return Spoil.forward(x, fits, value)
+        return EagerSpoil.apply(x, in_range.expand(x.shape), value)
+    return Spoil.forward(x, in_range, value)
 
 
 def tangents_of(values: Any, tangents: Any) -> list[Any]:

@@ -223,7 +223,7 @@ def select_kernel(
     )
     mean = total / tl.maximum(count, 1.0) * n
 
-    # `fits` is true for a row whose scores, budget k and temperature are in range.
+    # `in_range` is true for a row whose scores, budget k and temperature are in range.
     # `inner` is true where moreover 0 < k < count, the number of finite entries: only
     # these rows have a threshold to search for.  The others get harmless arguments
     # here, and `outer` or NaN as t after the search, as `solved` in
@@ -231,9 +231,9 @@ def select_kernel(
     others = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)
-    fits = (top < INF) & (mean == mean) & (part >= 0) & (part < INF) & good
-    fits = fits & (whole >= 0) & (rest >= 0)
-    inner = fits & (one > 0) & (rest > 0) & inside
+    in_range = (top < INF) & (mean == mean) & (part >= 0) & (part < INF) & good
+    in_range = in_range & (whole >= 0) & (rest >= 0)
+    inner = in_range & (one > 0) & (rest > 0) & inside
     outer = tl.where(one == 0, INF, -INF)
     tau = tl.where(good, tau, 1.0)
     mean = tl.where(inner, mean, 0.0)
@@ -364,7 +364,7 @@ def select_kernel(
     near = (tl.abs(top - a) < INF) & (tl.abs(least - a) < INF)
     known = tl.where(near, t, NAN)
     a1, t1 = _moved(a, t, -origin, tau)
-    t1 = tl.where(fits & (near | ~inner), tl.where(inner, t1, outer), NAN)
+    t1 = tl.where(in_range & (near | ~inner), tl.where(inner, t1, outer), NAN)
     tl.store(A + row, tl.where(inner, a1, 0.0), mask=inside)
     tl.store(T + row, t1, mask=inside)
     free, bad = inner & (known == known), t1 != t1

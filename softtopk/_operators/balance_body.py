@@ -7,7 +7,7 @@ from typing import Any
 
 from .._contract import Adapter
 from .._rows.adapter_rows import checked, word_for
-from .._rows.numpy_rows import NO_BUDGET, fit, real_number, real_numbers
+from .._rows.numpy_rows import NO_BUDGET, broadcast_as, real_number, real_numbers
 from .._search.balance_search import BalanceCall
 from ..curves import Curve, resolve
 
@@ -113,7 +113,7 @@ def _side_budgets(
     else:
         number = type(given) in (int, float)  # without NumPy, a compiler can trace it
         values = xp.numbers(given if number else real_numbers(given, name), like)
-    values = fit(xp, values, shape, name)
+    values = broadcast_as(xp, values, shape, name)
     return xp.reshape(values, (*like.shape[:-2], shape[-1]))
 
 

@@ -14,13 +14,13 @@ from .._rows.adapter_rows import (
     as_adapter_rows,
     check_temperatures,
     flat,
-    in_range,
     real_array,
+    temperature_in_range,
 )
 from .._rows.namespace import namespace
-from .._rows.numpy_rows import check_costs, fit, real_numbers
+from .._rows.numpy_rows import broadcast_as, check_costs, real_numbers
 from .._search import exact_sums
-from .._search.costs_search import fits_budget, remaining_budget
+from .._search.costs_search import budget_in_range, remaining_budget
 
 
 def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
@@ -38,7 +38,7 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)
     else:
         given = xp.numbers(real_numbers(given, "cost"), x)
-    c = flat(xp, fit(xp, given, rows.shape(), "cost"), rows.axes)
+    c = flat(xp, broadcast_as(xp, given, rows.shape(), "cost"), rows.axes)
     c = xp.where(x > -math.inf, c, 1)
     if rows.empty is not None:
         c = xp.where(rows.empty[..., None], 1, c)
@@ -97,8 +97,10 @@ def verify_costs(xp: Adapter, rows: Rows, c: Any) -> None:
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
     if 0 in x.shape:
         return
-    fits = bool((x < math.inf).all()) and bool(in_range(tau).all())
-    if fits and bool(fits_budget(namespace(x), x > -math.inf, whole, part, c)[0].all()):
+    in_range = bool((x < math.inf).all()) and bool(temperature_in_range(tau).all())
+    if in_range and bool(
+        budget_in_range(namespace(x), x > -math.inf, whole, part, c)[0].all()
+    ):
         return
     k = xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
     check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
@@ -117,8 +119,8 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
     """
     x, n, (whole, part) = xp.detach(rows.x), rows.x.shape[-1], (rows.whole, rows.part)
     on = x > -math.inf
-    fits, c, _ = fits_budget(xp, on, whole, part, c)
-    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
+    in_range, c, _ = budget_in_range(xp, on, whole, part, c)
+    in_range = in_range & xp.all((x < math.inf) & (x == x), axis=-1)
     density = x
     if per == "entry":
         density = xp.where(on, x / xp.where(on, xp.detach(c), 1), -math.inf)
@@ -144,4 +146,4 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
         share = share / xp.where(on, c, 1)
     share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))
     weight = xp.where(above, 1, xp.where(tied, share, 0))
-    return xp.where(fits[..., None], weight, math.nan)
+    return xp.where(in_range[..., None], weight, math.nan)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .._contract import Adapter
 from .._rows.adapter_rows import Rows, real_array
 from .._rows.namespace import is_nan
-from .._rows.numpy_rows import as_column, fit, positive_numbers
+from .._rows.numpy_rows import as_column, broadcast_as, positive_numbers
 
 _INVERSE_RADIUS = 4
 """log(1 + z) and its derivatives are summed as a series for |z| up to 1 / this.
@@ -49,7 +49,7 @@ def checked_alpha(
         return xp.numbers(alpha, rows.x), rows
     alpha = xp.astype(real_array(xp, alpha, rows.x, "alpha"), rows.x.dtype)
     if alpha.ndim:
-        alpha = fit(xp, alpha, rows.batch(), "alpha")
+        alpha = broadcast_as(xp, alpha, rows.batch(), "alpha")
     if xp.looks(rows.x, check):
         positive_numbers(xp.to_numpy(xp.detach(alpha)), "alpha")
         return alpha, rows

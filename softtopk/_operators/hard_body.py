@@ -190,18 +190,18 @@ def top_k_indices(
     )
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)
-    fits = xp.all((x < math.inf) & (x == x), axis=-1)
+    in_range = xp.all((x < math.inf) & (x == x), axis=-1)
     if rows.empty is not None:
-        fits = fits & ~rows.empty
+        in_range = in_range & ~rows.empty
     if many:
-        fits = fits & (rows.whole >= 0) & (rows.part == 0)
+        in_range = in_range & (rows.whole >= 0) & (rows.part == 0)
         looks = xp.looks(x, check)
         least = int(xp.to_numpy(rows.whole).max(initial=0)) if looks else 0
         most = least if looks else n
     else:
         least = most = k
     width = most if width is None else check_width(width, least)
-    count = xp.where(fits, count, 0)
+    count = xp.where(in_range, count, 0)
     count = (xp.minimum(count, rows.whole) if many else count)[..., None]
     index = _leading(xp, x, rows.key, min(width, n), largest)
     if width > n:  # more than any row has: fill up with n
@@ -237,8 +237,11 @@ def top_k_sum(
     rows = checked(xp, x, k, 1.0, axis, where, check, ordinal=True)
     weight = hard(xp, rows, k, check)
     if not xp.looks(rows.x, check):
-        fits = weight[..., 0] == weight[..., 0]
-        rows, weight = rows.harmless(xp, fits), xp.where(fits[..., None], weight, 1)
+        in_range = weight[..., 0] == weight[..., 0]
+        rows, weight = (
+            rows.harmless(xp, in_range),
+            xp.where(in_range[..., None], weight, 1),
+        )
     used = xp.where(weight > 0, rows.x, 0 * weight)
     return rows.reduce(
         xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
@@ -285,10 +288,10 @@ def hard(
         weight = xp.where(taken, xp.ones_like(x), 0)
     if xp.looks(x, check):
         return weight
-    fits = (given.whole >= 0) & (given.rest() >= 0) & (given.part >= 0)
-    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    fits = fits if share_ties else fits & (given.part == 0)
-    return xp.where(fits[..., None], weight, math.nan)
+    in_range = (given.whole >= 0) & (given.rest() >= 0) & (given.part >= 0)
+    in_range = in_range & xp.all((x < math.inf) & (x == x), axis=-1)
+    in_range = in_range if share_ties else in_range & (given.part == 0)
+    return xp.where(in_range[..., None], weight, math.nan)
 
 
 def _leading(xp: Adapter, x: Any, key: Any, k: int, largest: bool = True) -> Any:

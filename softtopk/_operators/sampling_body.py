@@ -231,13 +231,13 @@ def sample_shares(
     """
     rows = finite_rows(xp, p, 1.0, axis, None, check, "p")
     shares = xp.detach(rows.x)
-    fits = (shares >= 0) & (shares <= 1)
+    in_range = (shares >= 0) & (shares <= 1)
     if xp.looks(rows.x, check):
-        if not bool(fits.all()):
-            wrong = xp.to_numpy(shares)[~xp.to_numpy(fits)]
+        if not bool(in_range.all()):
+            wrong = xp.to_numpy(shares)[~xp.to_numpy(in_range)]
             raise ValueError(f"p must hold shares in [0, 1], got {wrong[0]}")
     else:
-        rows = rows.harmless(xp, xp.all(fits, axis=-1))
+        rows = rows.harmless(xp, xp.all(in_range, axis=-1))
         shares = xp.detach(rows.x)
     n = shares.shape[-1]
     lead = _lead(draws)
@@ -303,11 +303,11 @@ def _walk(
 def _split(xp: Adapter, first: Any, second: Any, count: Any, number: Any) -> Any:
     """How many of `count` the first of each pair of nodes gets."""
     rest = count[..., None] - xp.indices(first.shape[-1], number)
-    fits = (rest >= 0) & (rest < second.shape[-1])
-    index = xp.where(fits, rest, 0)
+    inside = (rest >= 0) & (rest < second.shape[-1])
+    index = xp.where(inside, rest, 0)
     while index.ndim > second.ndim:
         second = second[None]
-    weight = xp.where(fits, first * xp.take(second, index), 0)
+    weight = xp.where(inside, first * xp.take(second, index), 0)
     total = xp.cumsum(weight)
     most = total[..., -1:]
     # `total < most` also where the product rounds up: what has no weight is never taken

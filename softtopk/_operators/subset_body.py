@@ -137,10 +137,10 @@ def sum_of(xp: Adapter, rows: Rows, law: subset_law.Found) -> tuple[Any, Any]:
 def with_fits_of(
     xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None
 ) -> Rows:
-    """The rows, with `fits` False for those out of range that nobody looked at."""
+    """The rows, with `in_range` False where values that nobody looked at are not."""
     if xp.own_rows or xp.looks(rows.x, check):
         return rows
-    return rows.with_fits(xp, law.t == law.t)
+    return rows.with_in_range(xp, law.t == law.t)
 
 
 def law_of(xp: Adapter, rows: Rows) -> subset_law.Found:

@@ -17,6 +17,7 @@ from .numpy_rows import (
     NO_BUDGET,
     as_mask,
     as_real,
+    broadcast_as,
     check_axis,
     check_budget,
     check_empty,
@@ -29,7 +30,6 @@ from .numpy_rows import (
     check_unmasked,
     check_whole,
     count_finite,
-    fit,
     is_large,
     is_number,
     no_entries,
@@ -106,7 +106,7 @@ class Rows(NamedTuple):
     key : (..., n) array of int, optional
         The scores themselves, if they are integers of a type that the floats of x do
         not all hold; the least integer where an entry takes no part.
-    fits : (...) array of bool, optional
+    in_range : (...) array of bool, optional
         False for a row that nobody looked at and that is out of range: here it holds
         values that every operator takes, and `expand` and `reduce` make its results
         NaN, and its gradients unless what comes in is 0.
@@ -124,7 +124,7 @@ class Rows(NamedTuple):
     name: str = "x"
     empty: Any = None
     key: Any = None
-    fits: Any = None
+    in_range: Any = None
     way: Way | None = None
 
     def shape(self) -> tuple[int, ...]:
@@ -146,43 +146,47 @@ class Rows(NamedTuple):
 
     def spoil(self, xp: Adapter, values: Any) -> Any:
         """Results of each row, with NaN for those of a row out of range."""
-        if self.fits is None:
+        if self.in_range is None:
             return values
-        full = (..., *(None,) * (values.ndim - self.fits.ndim))
-        return xp.spoil(values, self.fits[full], True)
+        full = (..., *(None,) * (values.ndim - self.in_range.ndim))
+        return xp.spoil(values, self.in_range[full], True)
 
     def spoilt(self) -> Rows:
-        """The rows without `fits`, for results that `spoil` has treated already.
+        """The rows without `in_range`, for results that `spoil` has treated already.
 
         `reduce` and `expand` then leave these results as they are.
         """
-        return self._replace(fits=None)
+        return self._replace(in_range=None)
 
-    def with_fits(self, xp: Adapter, fits: Any) -> Rows:
-        """The rows, with `fits` False also for those that do not fit.
+    def with_in_range(self, xp: Adapter, in_range: Any) -> Rows:
+        """The rows, with `in_range` False also for these that are not.
 
-        Where one look is cheap, as on the CPU, rows that all fit stay as they are: with
-        a derivative, `fits` would take as long as a small operator does.
+        Where one look is cheap, as on the CPU, rows that all are in range stay as they
+        are: with a derivative, the mask would take as long as a small operator does.
         """
-        if xp.looks(self.x, None) and bool(fits.all()):
+        if xp.looks(self.x, None) and bool(in_range.all()):
             return self
-        return self._replace(fits=fits if self.fits is None else fits & self.fits)
+        return self._replace(
+            in_range=in_range if self.in_range is None else in_range & self.in_range
+        )
 
-    def harmless(self, xp: Adapter, fits: Any, warm: Any = None) -> Rows:
-        """`with_fits`, with values that every operator takes in rows that do not fit.
+    def harmless(self, xp: Adapter, in_range: Any, tau_in_range: Any = None) -> Rows:
+        """`with_in_range`, and rows out of range get values that every operator takes.
 
-        Such a row gets the scores 0 and the budget 1.  `warm`, if given, is False for a
-        row whose temperature is out of range: it becomes 1.
+        Such a row gets the scores 0 and the budget 1.  Its temperature becomes 1 where
+        `tau_in_range`, if given, is False.
         """
-        found = self.with_fits(xp, fits)
+        found = self.with_in_range(xp, in_range)
         if found is self:
             return self
         tau = self.tau
-        if warm is not None:
-            tau = xp.hold(tau, warm) + xp.where(warm, xp.zeros_like(tau), 1)
-        fits = found.fits
-        x = xp.hold(self.x, fits[..., None])
-        whole, part = xp.where(fits, self.whole, 1), xp.hold(self.part, fits)
+        if tau_in_range is not None:
+            tau = xp.hold(tau, tau_in_range) + xp.where(
+                tau_in_range, xp.zeros_like(tau), 1
+            )
+        in_range = found.in_range
+        x = xp.hold(self.x, in_range[..., None])
+        whole, part = xp.where(in_range, self.whole, 1), xp.hold(self.part, in_range)
         return found._replace(x=x, whole=whole, part=part, tau=tau)
 
     def expand(self, xp: Adapter, p: Any) -> Any:
@@ -199,7 +203,11 @@ class Rows(NamedTuple):
 
     def repeated(self, times: int) -> Rows:
         """Rows that expand ``(times, ..., n)`` results, several for each row."""
-        return self if self.fits is None else self._replace(fits=self.fits[None])
+        return (
+            self
+            if self.in_range is None
+            else self._replace(in_range=self.in_range[None])
+        )
 
     def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers for each row in the type of the results; their shape is right."""
@@ -270,7 +278,7 @@ def as_adapter_rows(
         mask = xp.replicate(mask, x, "where")
         if mask.dtype != xp.bool_:
             raise TypeError(f"where must be boolean, got dtype {mask.dtype}")
-        mask = fit(xp, mask, tuple(x.shape), "where")
+        mask = broadcast_as(xp, mask, tuple(x.shape), "where")
         x = xp.where(mask, x, -math.inf)
         key = None if key is None else xp.where(mask, key, least)
     shape = tuple(x.shape)
@@ -304,7 +312,7 @@ def as_adapter_rows(
         check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
     tau = _temperature(xp, asked.temperature, like)
     if tau.ndim:
-        tau = fit(xp, tau, batch, "temperature")
+        tau = broadcast_as(xp, tau, batch, "temperature")
     if batch != tuple(x.shape[:-1]):
         full = (*batch, x.shape[-1])
         x = xp.broadcast_to(x, full)
@@ -423,7 +431,7 @@ def check_temperatures(values: Any, dtype: Any, tiny: float) -> None:
         raise ValueError(f"temperature must lie in the range of {kind}, got {bad}")
 
 
-def in_range(tau: Any) -> Any:
+def temperature_in_range(tau: Any) -> Any:
     """Whether temperatures are above 0 and in the range of their type.
 
     Quotients by a number outside of it, or by its reciprocal, have no digits.  NumPy's
@@ -446,18 +454,20 @@ def _fits(xp: Adapter, temperature: Any, x: Any) -> bool:
     return tiny <= temperature <= 1 / tiny
 
 
-def hold_bad_rows(xp: Adapter, rows: Rows, limited: bool, asked: Asked) -> Rows:
+def hold_rows_out_of_range(
+    xp: Adapter, rows: Rows, limited: bool, asked: Asked
+) -> Rows:
     """Rows that nobody looked at, `harmless` where they are out of range."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
     top = xp.peak(rows.x)
-    fits = abs(top) < math.inf if asked.finite else top < math.inf
-    warm = None if known else in_range(rows.tau)
-    fits = fits if known else fits & warm
+    in_range = abs(top) < math.inf if asked.finite else top < math.inf
+    tau_in_range = None if known else temperature_in_range(rows.tau)
+    in_range = in_range if known else in_range & tau_in_range
     if limited:
         k = budget(rows.x, rows.whole, rows.part)
-        fits = fits & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
-        fits = fits & (k.part == 0) if asked.whole else fits
-    return rows.harmless(xp, fits, warm)
+        in_range = in_range & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
+        in_range = in_range & (k.part == 0) if asked.whole else in_range
+    return rows.harmless(xp, in_range, tau_in_range)
 
 
 def check_values(
@@ -482,8 +492,8 @@ def check_values(
     if 0 in x.shape:
         return False
     facts = functools.partial(_in_range_and_plain, finite, whole, special)
-    fits, plain = xp.program(facts, x, given, tau)
-    if not bool(fits):
+    in_range, plain = xp.program(facts, x, given, tau)
+    if not bool(in_range):
         k = None if given is None else _budget_numbers(xp, *given)
         if tau is not None:
             tiny = float(xp.finfo(tau.dtype).tiny)
@@ -503,23 +513,23 @@ def _in_range_and_plain(
 ) -> tuple[Any, Any]:
     """Whether all values are in range, and whether then no row is special."""
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
-    fits = plain = xp.all(x < math.inf, axis=None)
+    in_range = plain = xp.all(x < math.inf, axis=None)
     if tau is not None:
-        fits = fits & xp.all(in_range(tau), axis=None)
+        in_range = in_range & xp.all(temperature_in_range(tau), axis=None)
     if special:
         far = float(xp.finfo(x.dtype).max) ** 0.5
         plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
     if given is not None:
         k = budget(x, *given)
-        fits = fits & xp.all(
+        in_range = in_range & xp.all(
             (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
         )
-        fits = fits & xp.all(k.part == 0, axis=None) if whole else fits
+        in_range = in_range & xp.all(k.part == 0, axis=None) if whole else in_range
         if special:
             plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
     if finite:
-        fits = fits & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
-    return fits, plain
+        in_range = in_range & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
+    return in_range, plain
 
 
 def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
@@ -572,7 +582,7 @@ def checked_asked(xp: Adapter, asked: Asked) -> Any:
         check_values(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
         return rows
     skipped = asked.ordinal or asked.solver
-    return rows if skipped else hold_bad_rows(xp, rows, not none, asked)
+    return rows if skipped else hold_rows_out_of_range(xp, rows, not none, asked)
 
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:

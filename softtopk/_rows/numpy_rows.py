@@ -116,7 +116,7 @@ class NumPyRows(NamedTuple):
 
     def flatten(self, array: ArrayLike, name: str) -> Array:
         """Rows ``(R, n)`` of an array that has, or broadcasts to, `shape`."""
-        values = fit(np, as_real(array, name), self.shape, name)
+        values = broadcast_as(np, as_real(array, name), self.shape, name)
         return _axes_last(values, self.axes).reshape(self.x.shape)
 
     def gather(self, array: ArrayLike, name: str) -> Array:
@@ -125,7 +125,7 @@ class NumPyRows(NamedTuple):
 
     def gather_reduced(self, array: ArrayLike, name: str) -> Array:
         """One number for each row of an array that broadcasts to `batch`."""
-        values = fit(np, as_real(array, name), self.batch, name)
+        values = broadcast_as(np, as_real(array, name), self.batch, name)
         return values.reshape(self.x.shape[:1]).astype(self.x.dtype, copy=False)
 
     def repeat(
@@ -291,7 +291,7 @@ def as_numpy_rows(
     if n == 0:
         raise no_entries(name, shape, axis)
     if where is not None:
-        mask = fit(np, as_mask(where), shape, "where")
+        mask = broadcast_as(np, as_mask(where), shape, "where")
         scores = np.where(mask, scores, scores.dtype.type(-np.inf))
         if key is not None:
             key = np.where(mask, key, np.iinfo(key.dtype).min)
@@ -554,7 +554,7 @@ def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     if is_number(temperature):
         return check_temperature(temperature)  # type: ignore[arg-type]
     values = positive_numbers(temperature, "temperature")
-    found: Array = fit(np, values, rows.batch, "temperature").reshape(-1)
+    found: Array = broadcast_as(np, values, rows.batch, "temperature").reshape(-1)
     return found
 
 
@@ -726,12 +726,12 @@ def check_finite(count: Array, name: str) -> None:
 
 
 def check_budget(budget: Array, count: Array, name: str) -> None:
-    """An error unless each budget fits the finite entries of its row."""
+    """An error unless each budget is at most the number of finite entries."""
     if len(budget) == 1 and 0 <= budget[0] <= count[0]:  # quicker than arrays
         return
-    fits = (budget >= 0) & (budget <= count)
-    if np.count_nonzero(fits) < fits.size:
-        i = int(fits.argmin())
+    in_range = (budget >= 0) & (budget <= count)
+    if np.count_nonzero(in_range) < in_range.size:
+        i = int(in_range.argmin())
         raise ValueError(
             f"k must lie in [0, {count[i]}], where {count[i]} is the number of finite "
             f"entries of {name} in the row, got {budget[i]}"
@@ -776,7 +776,7 @@ def _read_only(rows: Array) -> Array:
     return rows
 
 
-def fit(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
+def broadcast_as(xp: Any, array: Any, shape: tuple[int, ...], name: str) -> Any:
     """The array of any library in a shape, or an error that names it."""
     if tuple(array.shape) == shape:
         return array

@@ -25,7 +25,7 @@ import numpy as np
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from .._search.balance_search import slopes_of, unforced
-from .._search.row_column_fit import Additive
+from .._search.weighted_least_squares import AdditiveFit
 from ..curves import Curve
 
 
@@ -37,7 +37,7 @@ def push_balance(
     W, scale = slopes_of(curve, u), as_column(tau)
     u = unforced(u)
     G = dS - u * _matrix(dtau)
-    residual, a, b = Additive(W).rest(W * G, scale * dk, scale * dc)
+    residual, a, b = AdditiveFit(W).rest(W * G, scale * dk, scale * dc)
     du = (G - a[..., None] - b[..., None, :]) / _matrix(tau)
     xp = namespace(u)
     dp, du = residual / _matrix(tau), xp.where(W > 0, du, 0)
@@ -50,7 +50,7 @@ def pull_balance(curve: Curve, gp: Any, gu: Any, u: Any, tau: Any) -> tuple[Any,
     gp = gp if good is None else namespace(u).spoil(gp, good)
     W = slopes_of(curve, u)
     g = W * gp + namespace(u).where(W > 0, gu, 0)
-    residual, gk, gc = Additive(W).rest(g)
+    residual, gk, gc = AdditiveFit(W).rest(g)
     gS = residual / _matrix(tau)
     gtau = -(gS * unforced(u)).sum((-2, -1))
     return gS, gk, gc, gtau if tau.ndim else gtau.sum()

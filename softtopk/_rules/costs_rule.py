@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.adapter_rows import in_range
+from .._rows.adapter_rows import temperature_in_range
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from .._search import costs_search, exact_sums, root
@@ -117,7 +117,7 @@ def push_costs(
     call: CostsCall, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
-    xp, (at, fits) = namespace(at[0]), _clean(at)
+    xp, (at, in_range) = namespace(at[0]), _clean(at)
     found, tau = cost_slopes(call, at), at[4]
     on = at[0] > -math.inf
     s = at[1] if call.per == "entry" else 1
@@ -131,9 +131,9 @@ def push_costs(
     mean, more = xp.sum(found.by_x * move, axis=-1), dk - change
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
     dt = mean - more * found.inverse
-    if fits is None:
+    if in_range is None:
         return dp, dt
-    return xp.spoil(dp, fits[..., None]), xp.spoil(dt, fits)
+    return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
 
 
 def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
@@ -147,7 +147,7 @@ def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         return at, None
     good = t == t
     x, c = xp.where(good[..., None], x, 0), xp.where(good[..., None], c, 1)
-    t, tau = xp.where(good, t, 0), xp.where(in_range(tau), tau, 1)
+    t, tau = xp.where(good, t, 0), xp.where(temperature_in_range(tau), tau, 1)
     return (x, c, a, t, tau), good
 
 
@@ -157,10 +157,10 @@ def pull_costs(
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None, None
-    xp, (at, fits) = namespace(at[0]), _clean(at)
-    if fits is not None:
-        gp = gp if gp is None else xp.spoil(gp, fits[..., None])
-        gt = gt if gt is None else xp.spoil(gt, fits)
+    xp, (at, in_range) = namespace(at[0]), _clean(at)
+    if in_range is not None:
+        gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
+        gt = gt if gt is None else xp.spoil(gt, in_range)
     found, tau, c = cost_slopes(call, at), at[4], at[1]
     gx, gk = 0 * found.w, 0 * found.inverse
     if gp is not None:

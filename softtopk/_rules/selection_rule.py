@@ -149,8 +149,8 @@ def push_selection(
     dt = mean - dk * inverse
     if plain:
         return dp, dt
-    fits = at[2] == at[2]
-    return xp.spoil(dp, fits[..., None]), xp.spoil(dt, fits)
+    in_range = at[2] == at[2]
+    return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
 
 
 def pull_selection(
@@ -163,9 +163,9 @@ def pull_selection(
     w, s, inverse, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
     if not plain:
-        fits = at[2] == at[2]
-        gp = gp if gp is None else xp.spoil(gp, fits[..., None])
-        gt = gt if gt is None else xp.spoil(gt, fits)
+        in_range = at[2] == at[2]
+        gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
+        gt = gt if gt is None else xp.spoil(gt, in_range)
     if gp is not None:
         gk = xp.sum(s * gp, axis=-1)
         gx = w * (gp - gk[..., None])

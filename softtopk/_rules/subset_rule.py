@@ -48,15 +48,15 @@ def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     moved = (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
     change = product(xp, tilt, circled(xp, tilt), moved)
     mixed = dx + xp.sum(dx, axis=-1)[..., None] + dtau
-    return xp.where(tilt.fits[..., None], change, mixed)
+    return xp.where(tilt.in_range[..., None], change, mixed)
 
 
 def pull_subset(xp: Adapter, tilt: Tilt, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p: see `push_subset`."""
-    wide, fits = as_column(tilt.tau), tilt.fits
+    wide, in_range = as_column(tilt.tau), tilt.in_range
     gx = product(xp, tilt, circled(xp, tilt), g) / wide
-    gx = xp.where(fits[..., None], gx, g + xp.sum(g, axis=-1)[..., None])
-    return gx, -xp.sum(xp.where(fits[..., None], tilt.u, 1) * gx, axis=-1)
+    gx = xp.where(in_range[..., None], gx, g + xp.sum(g, axis=-1)[..., None])
+    return gx, -xp.sum(xp.where(in_range[..., None], tilt.u, 1) * gx, axis=-1)
 
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:

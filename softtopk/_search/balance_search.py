@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._rows.adapter_rows import in_range
+from .._rows.adapter_rows import temperature_in_range
 from .._rows.budget import Budget
 from .._rows.namespace import loop, namespace
 from ..curves import Curve
 from . import root, special_rows
-from .row_column_fit import Additive
 from .start import moments
+from .weighted_least_squares import AdditiveFit
 
 COOLING = 4
 """The search cools down to the temperature in stages of this factor."""
@@ -92,7 +92,7 @@ class _Search(NamedTuple):
         The dual counts where no length reduces the errors, as near a kink of the curve.
         """
         xp, tau = namespace(heat), self.tau * heat
-        step = Additive(slopes_of(self.curve, start.u)).reduced(start.off)
+        step = AdditiveFit(slopes_of(self.curve, start.u)).reduced(start.off)
         longest = xp.max(abs(step), axis=-1) / LONGEST_STEP
         step, zero = tau[..., None] * step, 0 * tau
 
@@ -142,9 +142,9 @@ def balanced(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
-    fits = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
-    fits = fits & in_range(tau)
-    tau = xp.where(fits, tau, 1)
+    in_range = xp.all(xp.all(x < math.inf, axis=-1), axis=-1)  # false for NaN too
+    in_range = in_range & temperature_in_range(tau)
+    tau = xp.where(in_range, tau, 1)
     x, k, c = _without_forced(bounded(x, tau), k, c)
     free = xp.isfinite(x)
     counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
@@ -160,8 +160,8 @@ def balanced(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
     start = _Thresholds(alpha, 0 * c, xp.zeros_like(x), 0 * c, zero + math.inf)
     state = start, xp.clip(span / 4, 1, None), zero, zero > 0
     at = loop(_going, search.turn, state)[0]
-    fits = fits & (search.errors(at) <= 16 * goal)
-    return _choose(fits, xp.where(free, at.u, x), math.nan)
+    met = in_range & (search.errors(at) <= 16 * goal)
+    return _choose(met, xp.where(free, at.u, x), math.nan)
 
 
 def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
@@ -194,9 +194,9 @@ def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
 
     x, _ = loop(lambda x, done: ~done, step, (x, ~xp.isfinite(x).any()))
     rests, spare = remaining(x)
-    fits = [(b >= -least).all(-1) for b in (*rests, *spare)]
-    fits = ((fits[0] & fits[1]) & (fits[2] & fits[3]))[..., None]
-    k, c = (xp.where(fits, xp.where(b > least, b, 0), math.nan) for b in rests)
+    met = [(b >= -least).all(-1) for b in (*rests, *spare)]
+    met = ((met[0] & met[1]) & (met[2] & met[3]))[..., None]
+    k, c = (xp.where(met, xp.where(b > least, b, 0), math.nan) for b in rests)
     return x, k, c
 
 

@@ -733,7 +733,7 @@ class ChunkSearch:
             return excess + change, fall
 
         least, most = -self.outer, self.outer.copy()
-        fits = (value(least)[0] >= 0) & (value(most)[0] <= 0)
+        accepted = (value(least)[0] >= 0) & (value(most)[0] <= 0)
         by = np.zeros(len(left))
         for _ in range(100):
             now, fall = value(by)
@@ -744,19 +744,19 @@ class ChunkSearch:
             if (abs(new - by) <= 2.0**-55).all():
                 break
             by = new
-        fits &= (got.every == 1).all(axis=-1) & (value(by)[1] > 0)
+        accepted &= (got.every == 1).all(axis=-1) & (value(by)[1] > 0)
         if kinks_of(curve):
             whole = (budget.part == 0) & root.ends(curve)
             flat = (P == 0) & (C == 0) & ~((p > _EDGE) & (p < 1 - _EDGE) & on).any(-1)
-            fits &= ~(whole & flat)
+            accepted &= ~(whole & flat)
         else:
             single = self.short
-            fits &= abs(by) <= (4e-4 if single else 5e-9)
+            accepted &= abs(by) <= (4e-4 if single else 5e-9)
         answer = at.moved(by, tau)
-        self.answer.a[left[fits]] = answer.a[fits]
-        self.answer.t[left[fits]] = answer.t[fits]
+        self.answer.a[left[accepted]] = answer.a[accepted]
+        self.answer.t[left[accepted]] = answer.t[accepted]
         self.single, self.tried = False, True
-        self._again(at, excess, step, got, ~fits)
+        self._again(at, excess, step, got, ~accepted)
 
     def _again(
         self, at: Points, excess: Array, step: Array, got: NodeSums, keep: Array
@@ -792,14 +792,14 @@ class ChunkSearch:
         if times is not None and (times > 1).any():
             return self._solved_with(x, y, times)
         count = (x > -math.inf).sum(axis=-1)
-        fit = (y > 0) & (y < count)
-        k = np.where(fit, y, 0.5 * count)
+        reachable = (y > 0) & (y < count)
+        k = np.where(reachable, y, 0.5 * count)
         result = solve(self.curve, _as_numpy_rows(x, k, count), self.tau)
         at = Points(result.anchor, result.offset)
-        if fit.all():
+        if reachable.all():
             return at
         other = self.low.at(rows).where(y >= count, self.high.at(rows))
-        return at.where(fit & (count > 0), other)
+        return at.where(reachable & (count > 0), other)
 
     def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
         """The same for scores that occur several times."""

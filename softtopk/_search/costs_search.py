@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._rows.adapter_rows import in_range
+from .._rows.adapter_rows import temperature_in_range
 from .._rows.namespace import is_nan, loop, namespace
 from .._rows.numpy_rows import as_column
 from ..curves import Curve
@@ -205,7 +205,7 @@ class CostsCall(NamedTuple):
     per: str
 
 
-def fits_budget(
+def budget_in_range(
     xp: Any, on: Any, whole: Any, part: Any, c: Any
 ) -> tuple[Any, Any, Any]:
     """Whether costs and budget of a row are in range, the costs, and K - sum c.
@@ -216,13 +216,13 @@ def fits_budget(
     """
     tiny = float(xp.finfo(c.dtype).tiny)
     ordinary = (c >= tiny) & (c <= 1 / tiny)
-    fits = xp.all(ordinary | ~on, axis=-1)
-    c = xp.where(on, xp.where(fits[..., None], c, 1), 0)
+    in_range = xp.all(ordinary | ~on, axis=-1)
+    c = xp.where(on, xp.where(in_range[..., None], c, 1), 0)
     parts = [xp.sum(v, axis=-1) for v in exact_sums.summable(c)]
     rest = remaining_budget(whole, part, parts)
     most = c.shape[-1] * xp.finfo(c.dtype).eps * parts[0]
-    fits = fits & (whole >= 0) & (rest <= most) & (parts[0] < math.inf)
-    return fits, c, rest
+    in_range = in_range & (whole >= 0) & (rest <= most) & (parts[0] < math.inf)
+    return in_range, c, rest
 
 
 def spent(
@@ -235,12 +235,12 @@ def spent(
     distance to it, overflows.
     """
     xp, on = namespace(x), x > -math.inf
-    fits, c, rest = fits_budget(xp, on, whole, part, c)
-    fits = fits & xp.all((x < math.inf) & (x == x), axis=-1)
-    warm = in_range(tau)
-    fits = fits & warm
-    inner = fits & (whole + part > 0) & (rest < 0)
-    scale = xp.where(warm, tau, 1)
+    in_range, c, rest = budget_in_range(xp, on, whole, part, c)
+    in_range = in_range & xp.all((x < math.inf) & (x == x), axis=-1)
+    tau_in_range = temperature_in_range(tau)
+    in_range = in_range & tau_in_range
+    inner = in_range & (whole + part > 0) & (rest < 0)
+    scale = xp.where(tau_in_range, tau, 1)
     safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
     given = row(
         xp.where(on & inner[..., None], x, 0),
@@ -251,7 +251,7 @@ def spent(
     )
     a, t = solve_costs(call.curve, given, inner)
     outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
-    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
+    t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     u = given.at(a, xp.where(inner, t, 0))
     near = xp.all(abs(u) < math.inf, axis=-1)

@@ -19,7 +19,7 @@ from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import Curve
 from .balance_search import COOLING, LONGEST_STEP, STEP_LENGTHS, BalanceCall, bounded
 from .numpy_search import Solution, solve
-from .row_column_fit import Additive
+from .weighted_least_squares import AdditiveFit
 
 _EPS = float(np.finfo(np.float64).eps)
 _WARM_ROUNDS = 20  # at most so many rounds at each of the higher temperatures
@@ -31,7 +31,7 @@ _ROUNDS_BEFORE_CHECK = 4
 """After so many rounds, each checks whether the budgets can be met."""
 
 _LACKING = 1e-9  # part of the total by which a set of rows lacks more than rounding
-_UNFIT = "no shares in [0, 1] have the sums k and columns: "
+_INFEASIBLE = "no shares in [0, 1] have the sums k and columns: "
 
 
 class Problem(NamedTuple):
@@ -78,9 +78,9 @@ def problem_of(x: Array, k: Array, c: Array, names: tuple[str, str]) -> Problem:
     """The problem, with the forced shares; an error if a budget cannot be met."""
     for axis, (budget, name) in enumerate(zip((k, c), names, strict=True)):
         count = np.isfinite(x).sum(axis=1 - axis)
-        fits = (budget >= 0) & (budget <= count)
-        if not fits.all():
-            i = int(fits.argmin())
+        feasible = (budget >= 0) & (budget <= count)
+        if not feasible.all():
+            i = int(feasible.argmin())
             raise ValueError(
                 f"{name} must lie in [0, {count[i]}], where {count[i]} is the number "
                 f"of finite entries of S in the {'row' if name == 'k' else 'column'}, "
@@ -112,7 +112,7 @@ def _forced(given: Problem) -> Problem:
         full = free & ((rest[0] <= least)[:, None] | (rest[1] <= least))
         lacking = max(-side.min(initial=0) for side in (k, c, *rest))
         if lacking > least or (empty & full).any():
-            raise ValueError(_UNFIT + "some entries would have to be both 0 and 1")
+            raise ValueError(_INFEASIBLE + "some entries would have to be both 0 and 1")
         if not (full.any() or empty.any()):
             remaining = [np.where(side > least, side, 0) for side in (k, c)]
             return Problem(np.where(free, x, -np.inf), known, *remaining)
@@ -120,7 +120,7 @@ def _forced(given: Problem) -> Problem:
         k, c, known = k - full.sum(axis=1), c - full.sum(axis=0), known + full
 
 
-def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
+def _check_feasible(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
     """Raise an error if the rows with the least thresholds need more than there is.
 
     A set I of rows can get at most min(c_j, |E(I, j)|) from column j, where E(I, j) are
@@ -137,7 +137,7 @@ def _check_fit(problem: Problem, alpha: Array, names: tuple[str, str]) -> None:
         side = {"k": "rows", "columns": "columns"}
         ours, theirs = (side[name] for name in names)
         raise ValueError(
-            f"{_UNFIT}{i + 1} of the {ours} need {need[i]:.9g}, "
+            f"{_INFEASIBLE}{i + 1} of the {ours} need {need[i]:.9g}, "
             f"and the {theirs} can give them {most[i]:.9g}"
         )
 
@@ -161,7 +161,7 @@ def balanced_matrix(
     beta, off = _column_thresholds(curve, problem, beta, tau, limit, goal, names)
     at = _at(curve, problem, beta, tau)
     if off > 16 * goal:
-        _check_fit(problem, at.anchor + tau * at.offset, names)
+        _check_feasible(problem, at.anchor + tau * at.offset, names)
         warnings.warn(
             f"balanced_topk took {limit} rounds and has {names[1]} still off by up to "
             f"{off:.1e} of themselves",
@@ -187,7 +187,7 @@ def _column_thresholds(
             break
         alpha = at.anchor + tau * at.offset
         if count > _ROUNDS_BEFORE_CHECK:
-            _check_fit(problem, alpha, names)
+            _check_feasible(problem, alpha, names)
         new = _newton(curve, problem, at, tau)
         if new is None:
             new = _alternate(curve, problem, alpha, tau)
@@ -220,7 +220,7 @@ def _newton(
     dual is convex, and its slope is minus the inner product of errors and step.
     """
     # weights near 0 may overflow in a quotient
-    step = tau * Additive(balance_slopes(curve, problem.x, at, tau)).reduced(at.off)
+    step = tau * AdditiveFit(balance_slopes(curve, problem.x, at, tau)).reduced(at.off)
     longest = np.abs(step).max()
     if not math.isfinite(longest):
         return None

@@ -85,8 +85,10 @@ def marginals_by_numpy(
     k = np.broadcast_to(whole, batch).reshape(-1)
     finite = np.count_nonzero(flat > -np.inf, axis=-1)
     tiny = np.finfo(x.dtype).tiny
-    fits = tiny <= tau <= 1 / tiny and bool((flat < np.inf).all() and (part == 0).all())
-    if not (fits and bool(((k >= 0) & (k <= finite)).all())):
+    in_range = tiny <= tau <= 1 / tiny and bool(
+        (flat < np.inf).all() and (part == 0).all()
+    )
+    if not (in_range and bool(((k >= 0) & (k <= finite)).all())):
         return None
     rows = NumPyRows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
     p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._rows.adapter_rows import in_range
+from .._rows.adapter_rows import temperature_in_range
 from .._rows.budget import Budget
 from .._rows.namespace import is_nan, namespace
 from ..curves import Curve
@@ -36,19 +36,19 @@ def solved(
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     one, rest = k.without(0), k.rest()
-    fits = in_order(k, tau, row)
-    inner = fits & (one > 0) & (rest > 0)
+    in_range = rows_in_range(k, tau, row)
+    inner = in_range & (one > 0) & (rest > 0)
     a, t = searched(curve, x, k, tau, row, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
-    t = xp.where(fits, xp.where(inner, t, outer), math.nan)
+    t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares_at(curve, x, a, t, tau), a, t
 
 
-def in_order(k: Budget, tau: Any, row: Moments) -> Any:
+def rows_in_range(k: Budget, tau: Any, row: Moments) -> Any:
     """Whether the scores, the budget and the temperature of each row are in range."""
-    fits = (row.top < math.inf) & (row.mean == row.mean) & in_range(tau)
-    return fits & (k.part >= 0) & (k.whole >= 0) & (k.rest() >= 0)
+    in_range = (row.top < math.inf) & (row.mean == row.mean) & temperature_in_range(tau)
+    return in_range & (k.part >= 0) & (k.whole >= 0) & (k.rest() >= 0)
 
 
 def searched(

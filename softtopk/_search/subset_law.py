@@ -22,12 +22,12 @@ import math
 from typing import Any, NamedTuple
 
 from .._contract import Adapter
-from .._rows.adapter_rows import budget, in_range
+from .._rows.adapter_rows import budget, temperature_in_range
 from .._rows.budget import Budget
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from ..curves import SIGMOID
-from .special_rows import in_order, searched
+from .special_rows import rows_in_range, searched
 from .start import counted_moments
 
 DEPTH = {8: 27, 4: 13}
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 class Tilt(NamedTuple):
     """Independent entries, each selected with probability `pi`."""
 
-    fits: Any  # whether the values of a row are in range
+    in_range: Any  # whether the values of a row are in range
     inner: Any  # whether then 0 < k < n: some entries are selected, but not all
     known: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
@@ -90,12 +90,12 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     # From here on the forward pass and the derivatives have the same operations, of
     # which a compiler keeps one copy.
     a, t = map(xp.detach, at)
-    k, n, fits = budget(x, whole, part), x.shape[-1], t == t
-    inner = fits & (k.whole > 0) & (k.rest() > 0)
+    k, n, in_range = budget(x, whole, part), x.shape[-1], t == t
+    inner = in_range & (k.whole > 0) & (k.rest() > 0)
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))
     a, t = xp.where(inner, a, 0), xp.where(inner, t, 0)
-    warm = in_range(tau)
+    warm = temperature_in_range(tau)
     tau = xp.where(warm, tau, 1)
     wide = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
@@ -111,9 +111,9 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
     v = r * (1 - r)
     all_of = (x > -math.inf) & (k.whole > 0)[..., None]
-    known = xp.where(all_of | ~fits[..., None], xp.ones_like(x), 0)
+    known = xp.where(all_of | ~in_range[..., None], xp.ones_like(x), 0)
     law = on, u, top, lean, pi, v, skew
-    return Tilt(fits, inner, known, *law, whole, count, tau, a, t)
+    return Tilt(in_range, inner, known, *law, whole, count, tau, a, t)
 
 
 def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, Any]:
@@ -123,13 +123,13 @@ def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any,
     """
     n, row = counted_moments(x)
     k = Budget(whole, part, n)
-    fits = in_order(k, tau, row) & (part == 0)
-    inner = fits & (k.whole > 0) & (k.rest() > 0)
+    in_range = rows_in_range(k, tau, row) & (part == 0)
+    inner = in_range & (k.whole > 0) & (k.rest() > 0)
     k = Budget(k.whole - 1, 0.5 * xp.ones_like(row.mean), n)
     a, t = searched(SIGMOID, x, k, tau, row, inner)
     found = inner & (t == t)
     a = xp.where(found, a, xp.where(inner, math.nan, xp.zeros_like(a)))
-    return a, xp.where(fits, xp.where(found, t, 0), math.nan)
+    return a, xp.where(in_range, xp.where(found, t, 0), math.nan)
 
 
 def plan(total: Any, square: Any, k: Any, count: Any, eps: float) -> tuple[Any, Any]:
@@ -287,6 +287,6 @@ def partition(
     flat = xp.sum(xp.where(tilt.known > 0, x, 0), axis=-1)
     spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
     # In a row out of range it is not 0, so that a tangent of tau leaves a mark.
-    rest = xp.where(tilt.fits, xp.zeros_like(soft), 1)
+    rest = xp.where(tilt.in_range, xp.zeros_like(soft), 1)
     entropy = xp.where(tilt.inner, spread + soft, rest)
     return xp.where(tilt.inner, value, flat), entropy, u

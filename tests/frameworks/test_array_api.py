@@ -68,8 +68,10 @@ class Strict(Base):
     is_floating = staticmethod(lambda x: api.isdtype(x.dtype, "real floating"))
     is_real = staticmethod(lambda x: x.dtype != api.bool)
     looks = staticmethod(lambda x, check: check is not False)
-    hold = staticmethod(lambda x, fits: api.where(fits, x, 0.0))
-    spoil = staticmethod(lambda x, fits, value=False: api.where(fits, x, np.nan))
+    hold = staticmethod(lambda x, in_range: api.where(in_range, x, 0.0))
+    spoil = staticmethod(
+        lambda x, in_range, value=False: api.where(in_range, x, np.nan)
+    )
     detach = staticmethod(lambda x: x)
     attach = staticmethod(lambda value, by: value)
     take = staticmethod(lambda x, index: api.take_along_axis(x, index, axis=-1))

@@ -16,7 +16,7 @@ from oracle_balance import off, skewed
 import softtopk as stk
 import softtopk.jax
 import softtopk.torch
-from softtopk._search.row_column_fit import Additive
+from softtopk._search.weighted_least_squares import AdditiveFit
 from softtopk.curves import NAMED
 
 TAUS = np.array([1.0, 0.3, 0.1])
@@ -358,7 +358,7 @@ def test_the_systems_are_never_singular():
         for seed in range(5):
             W = np.exp(-10 * np.random.default_rng(seed).random((m, min(m, 16))))
             for dtype in (np.float64, np.float32):
-                matrix = Additive(W.astype(dtype)).matrix.astype(np.float64)
+                matrix = AdditiveFit(W.astype(dtype)).matrix.astype(np.float64)
                 assert np.linalg.eigvalsh(matrix)[0] > np.finfo(dtype).eps
 
 

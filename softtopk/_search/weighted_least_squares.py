@@ -25,7 +25,7 @@ from typing import Any
 from .._rows.namespace import namespace
 
 
-class Additive:
+class AdditiveFit:
     """The fit with weights ``(..., m, n)``, where m >= n, for every array library."""
 
     def __init__(self, W: Any) -> None:
