@@ -285,11 +285,16 @@ def to_copy(name):
     return text[code]
 
 
-def in_jax(name):
-    """The blocks of JAX in a recipe's text."""
+def blocks(name, part):
+    """The blocks of code in a recipe's text that hold a part."""
     texts = ["".join(c["source"]) for c in cells(name) if c["cell_type"] == "markdown"]
-    blocks = re.findall(r"(?ms)^```python\n(.*?)^```", "\n\n".join(texts))
-    return [code for code in blocks if "import jax" in code]
+    found = re.findall(r"(?ms)^```python\n(.*?)^```", "\n\n".join(texts))
+    return [code for code in found if part in code]
+
+
+def in_jax(name):
+    """The blocks of JAX."""
+    return blocks(name, "import jax")
 
 
 def runs_alone(code, folder, *options):
@@ -546,6 +551,29 @@ def test_a_layer_of_16_bits_counts_its_tokens():
     wanted = 1 - layer.tokens / 750
     layer.step()
     torch.testing.assert_close(layer.bias, 0.125 * wanted)
+
+
+def test_the_layer_gives_its_scores_for_a_load_loss():
+    """In the type of the router, with a gradient, and beside the same output."""
+    (code,) = blocks("mixture-of-experts", "def load_loss")
+    defined = {}
+    exec(code, defined)
+    layer, x = mixture(4, 2), torch.randn(3, 7, 6)
+    layer.bias.copy_(torch.tensor([0.0, 0, 0, 9]))  # each token chooses the last
+    for mode in (True, False):
+        out, s = layer.train(mode)(x, return_scores=True)
+        assert torch.equal(out, layer(x))
+        assert torch.equal(s, layer.router(x.view(21, 6)))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x, return_scores=True)[1].dtype == torch.float32
+    loss = defined["load_loss"](layer, s)
+    one = (s + layer.bias).topk(2).indices.flatten().bincount(minlength=4) / 42
+    assert one[3] == 0.5
+    torch.testing.assert_close(loss, 4 * (one * s.softmax(-1)).sum(-1).mean())
+    loss.backward()
+    assert layer.router.bias.grad[3] > 0 and (layer.router.weight.grad != 0).all()
+    even = torch.eye(4).repeat(2, 1)  # each is chosen by two tokens
+    assert torch.allclose(defined["load_loss"](mixture(4, 1), even), torch.ones(()))
 
 
 def test_the_bias_of_jax_is_that_of_the_layer():
