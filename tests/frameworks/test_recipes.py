@@ -172,6 +172,26 @@ else:
 more = torch.cat([similar, torch.randn(5, 30)], 1)
 usual = torch.nn.functional.cross_entropy(more / 0.1, torch.arange(5))
 assert torch.allclose(contrastive(more, torch.eye(5, 42)), usual)
+# What a mask leaves out has no effect, as if it were dropped from both arrays.
+where = torch.tensor([[True] * 12, [True] * 7 + [False] * 5] + [[False] * 12] * 3)
+where[2, 1:9], where[3, 5], relevant[:4, 5] = True, True, True
+functions = (
+    lambda *both, **mask: recall_loss(*both, 4, 0.7, **mask),
+    contrastive,
+    lambda *both, **mask: recall(*both, 4, **mask).mean(),
+)
+for function in functions:
+    odd = similar.detach().masked_fill(~where, torch.nan).requires_grad_()
+    each = zip(odd, relevant, where, strict=True)
+    rows = torch.stack([function(*row[:2], where=row[2]) for row in each])
+    assert torch.allclose(function(odd, relevant, where=where), rows.mean())
+    for i in range(3):
+        kept = [v[i, where[i]].detach() for v in (similar, relevant)]
+        assert torch.allclose(function(*kept), rows[i], atol=1e-6)
+    if rows.requires_grad:
+        rows.sum().backward()
+        assert odd.grad.isfinite().all() and not odd.grad[~where].any()
+        assert odd.grad[:3].any(1).all() and not odd.grad[3:].any()
 relevant[0] = False  # without a relevant document: 0 and 1, as the page says
 for loss, wanted in ((contrastive, 0), (lambda *both: recall_loss(*both, 4, 1.0), 1)):
     similar.grad = None
@@ -710,6 +730,18 @@ def test_the_gate_to_copy_takes_equal_scores():
     assert (layer.eval()(torch.ones(3, 4)) > 0).sum(-1).tolist() == [2, 2, 2]
 
 
+@pytest.mark.parametrize("name", ["recall_loss", "contrastive"])
+def test_a_masked_loss_of_retrieval_compiles(name):
+    """Also with rows that have fewer documents than places, or none."""
+    torch.compiler.reset()
+    loss, where = copied("recall-at-k", name), torch.rand(5, 9) < 0.7
+    where[0], where[1] = torch.arange(9) < 2, False
+    given = (torch.randn(5, 9), torch.rand(5, 9) < 0.4, 3)
+    given += (0.5, where) if name == "recall_loss" else (where,)
+    compiled = torch.compile(loss, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(*given), loss(*given))
+
+
 def test_the_losses_are_those_of_jax():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 9)), rng.integers(9, size=6)
@@ -720,6 +752,7 @@ def test_the_losses_are_those_of_jax():
         ("top-5", "top_k_error", (y, 3), {}),
         ("top-5", "top_k_error", (y, 3), {"log": True}),
         ("recall-at-k", "recall_loss", (relevant, 3), {"tau": 0.5}),
+        ("recall-at-k", "recall_loss", (relevant, 3, 0.5, where), {}),
         ("ranking", "ndcg_loss", (gains, where), {}),
     ):
         (code,) = in_jax(name)
