@@ -254,7 +254,7 @@ class Adapter(Protocol):
         """The largest entry up to each entry of a row; it needs no derivative."""
 
     def descending(self, x: Any) -> Any:
-        """The indices of the entries of each row, the largest first.
+        """The entries of each row, the largest first, and their indices.
 
         Equal entries come in any order.
         """

@@ -292,7 +292,8 @@ class _Jax(Base):
 
     @staticmethod
     def descending(x: Any) -> Any:
-        return jnp.argsort(-x, axis=-1)
+        order = jnp.argsort(-x, axis=-1)
+        return jnp.take_along_axis(x, order, axis=-1), order
 
     @staticmethod
     def put(x: Any, index: Any, values: Any) -> Any:

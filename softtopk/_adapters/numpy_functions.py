@@ -121,7 +121,10 @@ class NumPy(Base):
 
     @staticmethod
     def descending(x: Any) -> Any:
-        return np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
+        if x.shape[0] == 1 and x.shape[-1] > _CACHED and x.dtype == np.float64:
+            return _descending_by_keys(x)
+        order = np.argsort(-x, axis=-1)  # in a fifth of the time of a stable sort
+        return NumPy.take(x, order), order
 
     @staticmethod
     def entrywise(f: Any, *arrays: Any) -> Any:
@@ -229,6 +232,31 @@ def _put(out: Any, index: Any, values: Any) -> Any:
     else:
         np.put_along_axis(out, index, values, axis=-1)
     return out
+
+
+def _descending_by_keys(x: Any) -> Any:
+    """The entries of a long row, the largest first, and their indices.
+
+    A sort takes a quarter of the time of an argsort.  So the last bits of the numbers
+    hold their indices while they are sorted.  Numbers that differ in these bits alone
+    may then be out of order: mostly a few pairs of neighbours, which are exchanged.
+    """
+    keys = np.minimum(-x, np.finfo(x.dtype).max)  # an infinity would become NaN
+    bits, last = keys.view(np.int64), (1 << x.shape[-1].bit_length()) - 1
+    bits &= ~last
+    bits |= np.arange(x.shape[-1])
+    keys.sort(axis=-1)
+    bits &= last
+    ordered, order = NumPy.take(x, bits), bits
+    wrong = np.flatnonzero(ordered[0, 1:] > ordered[0, :-1])
+    if len(wrong):
+        one = wrong[np.diff(wrong, prepend=-2) > 1]
+        for v in (ordered[0], order[0]):
+            v[one], v[one + 1] = v[one + 1], v[one]
+        if (ordered[0, 1:] > ordered[0, :-1]).any():
+            again = np.argsort(-ordered, axis=-1, kind="stable")
+            ordered, order = NumPy.take(ordered, again), NumPy.take(order, again)
+    return ordered, order
 
 
 def _of_rows(index: Any, n: int) -> Any:

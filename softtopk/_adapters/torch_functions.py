@@ -367,7 +367,8 @@ class Arrays(Base):
 
     @staticmethod
     def descending(x: Any) -> Any:
-        return torch.argsort(x, dim=-1, descending=True)
+        found = torch.sort(x, dim=-1, descending=True)
+        return found.values, found.indices
 
     @staticmethod
     def put(x: Any, index: Any, values: Any) -> Any:

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from .._rows.numpy_rows import as_column
-from .._search.all_thresholds import FAR, Both, Thresholds, once
+from .._search.all_thresholds import FAR, Both, Thresholds, neighbours, once
 
 _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
@@ -21,13 +21,13 @@ class SortedRows(Thresholds):
     """The sort and the ranks of rows, and the products with their derivatives."""
 
     @once
-    def ones(self) -> tuple[Any, Any]:
-        """The sums over thresholds of the decays to each, from above and from below.
+    def others(self) -> tuple[Any, Any]:
+        """The sums over the other thresholds of the decays to each.
 
-        Those from below are None for the curve exp, which is constant above 0.
+        From above and from below, and there None for exp, which is constant above 0.
         """
-        one, over = self.xp.astype(self.valid, self.x.dtype), self.over_thresholds
-        return over.sums(one, False), over.sums(one, True) if self.beta else None
+        one, over = self.one[..., 1:], self.over_thresholds
+        return over.others(one, False), over.others(one, True) if self.beta else None
 
     @once
     def steps(self) -> Any:
@@ -71,22 +71,18 @@ class SortedRows(Thresholds):
         def step(decay: Any, rise: Any, sums: Any) -> Any:
             return (-decay if back else decay) * rise * sums
 
-        given = over.decay, rise, _neighbours(sums, back)[0]
-        return self._onwards(self.xp.entrywise(step, *given), back)
-
-    def _onwards(self, steps: Any, back: bool) -> Any:
-        """What arrives at each point from the point before, or from that after."""
-        ends = [steps, self.none] if back else [self.none, steps]
-        return self.xp.concat(ends, axis=-1)
+        given = over.decay, rise, neighbours(sums, back)[0]
+        return over.onwards(self.xp.entrywise(step, *given), back)
 
     def apart_sums(self, over: Both, t: Any, rise: Any, sums: Any) -> list[Any]:
         """The sums of t_l - t_i, from both sides.
 
-        `sums` are those of 1, and None on a side that is not asked for.  The recurrence
-        of the differences, which `rise` returns, loses nothing if t rises or falls
-        along the row.  If t jumps up and down, the rounding errors of these jumps add
-        up, and the sums of t itself are better.
+        `sums` are those of 1 over the other points, and None on a side that is not
+        asked for.  The recurrence of the differences, which `rise` returns, loses
+        nothing if t rises or falls along the row.  If t jumps up and down, the rounding
+        errors of these jumps add up, and the sums of t itself are better.
         """
+        xp = self.xp
         smooth = self._is_smooth(t)
         some, not_all = smooth.any(), not smooth.all()
         rise, t = rise() if some else None, self.centred(t) if not_all else None
@@ -94,22 +90,13 @@ class SortedRows(Thresholds):
         for count, back in zip(sums, (False, True), strict=True):
             fine = rough = None
             if some and count is not None:
-                fine = over.sums(self._rise(over, rise, count, back), back)
+                step = over.onwards(-rise if back else rise, back)
+                fine = over.sums(step * count, back)
             if not_all and count is not None:
-                rough = self._rough_sums(over, t, count, back)
+                given = over.others(t, back), t, count
+                rough = xp.entrywise(lambda sums, t, count: sums - t * count, *given)
             found.append(self._either(smooth, fine, rough))
         return found
-
-    def _rough_sums(self, over: Both, t: Any, sums: Any, back: bool) -> Any:
-        """The sums of t less t_i times those of 1, without the term i, which is 0."""
-
-        def step(decay: Any, total: Any, sums: Any, t: Any) -> Any:
-            return decay * (total - t * sums)
-
-        total, _ = _neighbours(over.sums(t, back), back)
-        sums, _ = _neighbours(sums, back)
-        given = over.decay, total, sums, _neighbours(t, back)[1]
-        return self._onwards(self.xp.entrywise(step, *given), back)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
@@ -131,47 +118,42 @@ class SortedRows(Thresholds):
         return self.only(taken, t - self.xp.take(t, self.last // 2))
 
     def means(self, sums: Any, v: Any, apart: Any) -> Any:
-        """The means of v under the slopes of each threshold, less v at its anchor.
+        """v at the anchor of each threshold, and its mean under the slopes, less that.
 
         `sums` are those of the differences of v, and `apart` gives the difference of v
         between scores.
         """
         xp, n = self.xp, self.x.shape[-1]
+        least = float(xp.finfo(v.dtype).tiny)
 
-        def one_sided(a: Any, low: Any) -> Any:
+        def one_sided(a: Any, low: Any) -> tuple[Any, Any]:
             below = xp.clip(a, None, n - 1)
-            mean = xp.take(sums[1], below) / xp.take(self.L, below)
-            return xp.where(low > 0, mean, 0)
+            mean = xp.take(sums[1], below) / (1 + xp.take(self.lower, below))
+            return xp.take(v, below), xp.where(low > 0, mean, 0)
 
-        def two_sided(a: Any, anchor: Any, high: Any, low: Any) -> Any:
+        def two_sided(a: Any, left: Any, high: Any, low: Any) -> tuple[Any, Any]:
             above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
-            across = apart(xp.take(v, above), xp.take(v, below))
-            H, L = xp.take(self.H, above), xp.take(self.L, below)
-            upper, lower, left = high * H, low * L, anchor < a
-            above = xp.take(sums[0], above) / xp.where(H > 0, H, 1)
-            below = xp.take(sums[1], below) / xp.where(L > 0, L, 1)
-            above = above + xp.where(left, 0, across)
-            below = below - xp.where(left, across, 0)
-            W = upper + lower
-            W = xp.where(W > 0, W, 1)
-            return upper / W * above + lower / W * below
+            over, under = xp.take(v, above), xp.take(v, below)
+            H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
+            upper, lower, at = high * H, low * L, xp.where(left, over, under)
+            over = apart(over, at) + xp.take(sums[0], above) / H
+            under = apart(under, at) + xp.take(sums[1], below) / L
+            return at, (upper * over + lower * under) / (upper + lower + least)
 
         if self.beta:
-            return xp.entrywise(two_sided, self.a, self.anchor, self.high, self.low)
+            return xp.entrywise(two_sided, self.a, self.left, self.high, self.low)
         return xp.entrywise(one_sided, self.a, self.low)
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
-        xp, (U, V) = self.xp, self.ones
-
+        xp, (U, V) = self.xp, self.others
         count = xp.astype(self.count, self.x.dtype)
 
         def rank(place: Any, E: Any, *e: Any) -> Any:
             above, below = self.beside(place)
-            out = 0 - E * xp.take(U, above)
+            out = xp.astype(place + 1, E.dtype) - E * (1 + xp.take(U, above))
             if e:
-                out = out + e[0] * xp.take(V, below)
-            out = xp.astype(place + 1, E.dtype) + out
+                out = out + e[0] * (1 + xp.take(V, below))
             return xp.minimum(xp.clip(out, 1, None), count)
 
         sides = (self.E, self.e) if self.beta else (self.E,)
@@ -195,23 +177,23 @@ class SortedRows(Thresholds):
             return apart(t[..., :-1], t[..., 1:])
 
         over, two = self.over_thresholds, bool(self.beta)
-        H = self.H if two else None
-        sums = self.apart_sums(self.over_scores, t, rise, (H, self.L))
-        rest = self.means(sums, t, apart)
-        at = xp.take(t, xp.clip(self.anchor, None, self.last))
+        others = self.higher if two else None, self.lower
+        sums = self.apart_sums(self.over_scores, t, rise, others)
+        at, rest = self.means(sums, t, apart)
 
         def rise_of_means() -> Any:
             away = rest[..., :-1] - rest[..., 1:]
             return apart(at[..., :-1], at[..., 1:]) + away
 
-        Q, q = self.apart_sums(over, at + rest, rise_of_means, self.ones)
-        U, V = self.ones
+        Q, q = self.apart_sums(over, at + rest, rise_of_means, self.others)
+        U, V = self.others
 
         def total(t: Any, place: Any, factor: Any, *slopes: Any) -> Any:
             out, given = 0, zip(self.beside(place), (U, V), (Q, q), strict=True)
             for slope, (k, count, sums) in zip(slopes, given, strict=two):
                 away = apart(xp.take(at, k), t) + xp.take(rest, k)
-                out = out + slope * (away * xp.take(count, k) + xp.take(sums, k))
+                count = 1 + xp.take(count, k)
+                out = out + slope * (away * count + xp.take(sums, k))
             return out * factor
 
         slopes = (self.E, self.e) if two else (self.E,)
@@ -281,8 +263,9 @@ class SortedRows(Thresholds):
     @once
     def moments(self) -> tuple[Any, Any]:
         """The sums of the distances to the scores above and (negative) below."""
-        sums = self.H, self.L
-        return self.differences(self.over_scores, self.gap, sums)
+        over, gap = self.over_scores, self.gap
+        above = over.onwards(gap, False) * self.higher
+        return over(above, over.onwards(-gap, True) * self.lower)
 
     def sort(self) -> Any:
         """The soft sort; places beyond the number of scores hold -inf."""
@@ -300,13 +283,14 @@ class SortedRows(Thresholds):
 
         Less the score at the anchor.
         """
-        return self.means(self.moments, self.x, self.signed)
+        return self.means(self.moments, self.x, self.signed)[1]
 
     def by_sort(self, t: Any) -> Any:
         """The product with the Jacobian of the sort."""
         xp, t = self.xp, self.given(t)
         rise = t[..., :-1] - t[..., 1:]
-        sums = self.apart_sums(self.over_scores, t, lambda: rise, (self.H, self.L))
+        others = self.higher, self.lower
+        sums = self.apart_sums(self.over_scores, t, lambda: rise, others)
         out = xp.take(t, self.nearest) + self.mixed(t, sums, _apart)
         return self._at_places(out + self._spread(t, rise, sums, _apart))
 
@@ -354,7 +338,7 @@ class SortedRows(Thresholds):
         """
         xp, none, x = self.xp, self.none, self.x
         second = self.around(*self._second(t, rise, sums))
-        rest, c, left = self.means(sums, t, apart), self.centres, self.left
+        (at, rest), c, left = self.means(sums, t, apart), self.centres, self.left
         across, D = apart(*self.around(t, t)), self.signed(*self.around(x, x))
         firsts = zip(
             (self.high, self.low),
@@ -373,7 +357,6 @@ class SortedRows(Thresholds):
             sides.append([xp.where(weight > 0, weight * m, 0) for m in about])
         S, T, X, Y = (xp.concat([none, v], axis=-1) for v in sides[0])
         s, r, q, y = (xp.concat([v, none], axis=-1) for v in sides[1])
-        at = xp.take(t, xp.clip(self.anchor, None, self.last))
         Dt = self.between(apart(at[..., :-1], at[..., 1:]), rest)
         out = self.new * (y - Y) + self.kept_part * (
             self.rise * (T + r) + Dt * (X + q) + self.rise * Dt * (S - s)
@@ -502,8 +485,3 @@ class SortedRows(Thresholds):
 
 def _apart(one: Any, other: Any) -> Any:
     return one - other
-
-
-def _neighbours(v: Any, back: bool) -> tuple[Any, Any]:
-    """The values at the points before those that have one, or after, and at these."""
-    return (v[..., 1:], v[..., :-1]) if back else (v[..., :-1], v[..., 1:])

@@ -34,6 +34,9 @@ from ..curves import EXP, LAPLACE, Curve
 FAR = 1e5
 """A distance beyond which an exponential is 0, also after a product with it."""
 
+_DEEP = 1000.0
+"""A distance whose exponential has a root that may be 0."""
+
 NEAR = math.log(2)
 """The distance up to which a decay d is kept as d - 1."""
 
@@ -201,14 +204,22 @@ class _Line:
         ends = self.blocks.ends
         self.ends = {back: _Line(xp, ends[back], tau, (back,)) for back in ends}
 
-    def sums(self, v: Any, back: bool) -> Any:
-        """For each point the sum of v over it and those before, times the decays."""
+    def sums(self, v: Any, back: bool, *own: bool) -> Any:
+        """For each point the sum of v over it and those before, times the decays.
+
+        A line of NumPy that is cut can leave out the point itself, if `own` is False.
+        """
         if self.blocks is None:
             return self.xp.recur(self.steps, v, back)
-        inner, ends = self.blocks.inner(v, back)
+        inner, ends = self.blocks.inner(v, back, *own)
         if not self.ends:
             return inner
         return self.blocks.outer(inner, self.ends[back].sums(ends, back), back)
+
+
+def neighbours(v: Any, back: bool) -> tuple[Any, Any]:
+    """The values at the points before those that have one, or after, and at these."""
+    return (v[..., 1:], v[..., :-1]) if back else (v[..., :-1], v[..., 1:])
 
 
 class Both:
@@ -238,6 +249,18 @@ class Both:
         """The sums of v over the points up to each, or from it on."""
         return self._line.sums(v, back)
 
+    def others(self, v: Any, back: bool) -> Any:
+        """The sums of v over the points before each, or after it."""
+        if self.xp.in_memory and self._line.blocks:
+            return self._line.sums(v, back, False)
+        before, _ = neighbours(self.sums(v, back), back)
+        return self.onwards(self.decay * before, back)
+
+    def onwards(self, steps: Any, back: bool) -> Any:
+        """What arrives at each point from the point before, or from that after."""
+        none = self.xp.zeros_like(self._points[0][..., :1])
+        return self.xp.concat([steps, none] if back else [none, steps], axis=-1)
+
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
         return self.sums(before, False), self.sums(after, True)
@@ -257,16 +280,16 @@ class Thresholds:
         The scores in this order and the temperature (..., 1), both times `scale`.
     taken : (..., n) booleans
         The scores that are not -inf, which come first.
-    H, L : (..., n) arrays
-        The sums over scores of the decays to each score, from above and from below.
+    higher, lower : (..., n) arrays
+        The sums over the scores above and below each score of the decays to it.
     place : (..., n) integers
         The number of thresholds at or above each score.
     a : (..., n - 1) integers
         The number of scores above each threshold.
     high, low : (..., n - 1) arrays
         Slopes at the scores next to the threshold above and below it, or 0.
-    anchor : (..., n - 1) integers
-        The score from which a threshold is measured, the one above or the one below.
+    left : (..., n - 1) booleans
+        Whether a threshold is measured from the score above it or from the one below.
     points : list of two (..., n - 1) arrays
         These scores, and the distances of the thresholds from them in units of tau,
         negative below.
@@ -282,8 +305,7 @@ class Thresholds:
         n = x.shape[-1]
         self.alpha, self.beta = (1.0, 0.0) if curve is EXP else (0.5, 0.5)
         self.tau = as_column(tau)
-        self.permutation = xp.descending(x)
-        x = xp.take(x, self.permutation)
+        x, self.permutation = xp.descending(x)
         self.taken = taken = x > -math.inf
         # Whether all scores take part, if values may be read.
         self.full = xp.in_memory and bool(taken[..., -1].all())
@@ -294,25 +316,24 @@ class Thresholds:
         self.last = xp.clip(self.count - 1, 0, None)
         self._in_range(x)
         # The recurrences over the scores, and the sum of the shares at each of them.
-        one = xp.astype(taken, x.dtype)
+        self.one = xp.astype(taken, x.dtype)
         self.i = i = xp.indices(n, x)[None, :] if x.ndim > 1 else xp.indices(n, x)
         self.over_scores = Both(xp, [self.x], self.tau)
-        self.L = self.over_scores.sums(one, True)
+        self.lower = self.over_scores.others(self.one, True)
         falls = x[..., 1:] < x[..., :-1]
         self._first = None  # of equal scores
         if not (self.full and falls.all()):
             falls = xp.concat([taken[..., :1], falls], axis=-1)
             self._first = xp.running_max(xp.where(falls, i, 0))
 
-        def level(i: Any, taken: Any, L: Any, *H: Any) -> Any:
-            rise = self.alpha * L
-            if H:
-                rise = rise - self.beta * (H[0] - 1)
+        def level(i: Any, taken: Any, lower: Any, *higher: Any) -> Any:
+            rise = self.alpha * (1 + lower)
+            if higher:
+                rise = rise - self.beta * higher[0]
             place = i + xp.integers(xp.floor(self.only(taken, rise)), x)
-            place = xp.minimum(xp.clip(place, 0, None), self.last)
-            return self.only(taken, place, n - 1)
+            return self.only(taken, xp.minimum(place, self.last), n - 1)
 
-        sums = (self.L, self.H) if self.beta else (self.L,)
+        sums = (self.lower, self.higher) if self.beta else (self.lower,)
         place = self.shared(xp.entrywise(level, i, taken, *sums))
         self.place = place = xp.running_max(place)
         self._between_scores(place)
@@ -343,64 +364,71 @@ class Thresholds:
     def _between_scores(self, place: Any) -> None:
         xp, x, n = self.xp, self.x, self.x.shape[-1]
         self.a = a = xp.cumsum(xp.scatter(None, place, n))[..., :-1]
-        j = self.i[..., 1:]
-        self.valid = j < self.count
+        # There are as many thresholds as scores after the first.
+        j, self.valid = self.i[..., 1:], self.taken[..., 1:]
         least = float(xp.finfo(x.dtype).tiny)
 
         def one_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
             # The scores below have all of the budget that those above leave.
-            _, below, D = self._gap(a)
+            (_, below), (_, at), D = self._gap(a)
             remaining = self.only(valid, xp.astype(j - a, x.dtype), 1)
-            L = self.only(valid, xp.take(self.L, below), 1)
+            L = 1 + self.only(valid, xp.take(self.lower, below), 1)
             near = xp.minimum(xp.clip(xp.log(L / remaining), 0, None), D)
-            at = self.only(valid, xp.take(x, below), -math.inf)
+            at = self.only(valid, at, -math.inf)
             return self.only(valid, remaining / L), at, self.only(valid, near)
 
         def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
-            above, below, D = self._gap(a)
-            H, L = xp.take(self.H, above), xp.take(self.L, below)
+            (above, below), (over, under), D = self._gap(a)
+            H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
             d = xp.astype(a - j, x.dtype)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
-            P, Q, upper = self.alpha * L, self.beta * H, d > 0
-            half = xp.sqrt(P * Q) * xp.exp(-D / 2)
-            W = xp.sqrt(d * d + 4 * half * half)
-            W = xp.maximum(W, 2 * half)  # where the square is below all numbers
-            large = (W + abs(d)) / 2
+            P, Q, left, e = self.alpha * L, self.beta * H, d >= 0, 0.5 * abs(d)
+            half = xp.sqrt(P * Q) * xp.exp(-0.5 * D)
+            root = xp.sqrt(e * e + half * half)
+            large = e + xp.maximum(root, half)  # the squares may be below all numbers
             small = half * (half / (large + least))
-            X, Y = xp.where(upper, small, large), xp.where(upper, large, small)
-            low = self.only(valid, X / (L + least))
-            high = self.only(valid, Y / (H + least))
+            X, Y = xp.where(left, small, large), xp.where(left, large, small)
+            low, high = self.only(valid, X / L), self.only(valid, Y / H)
             # The distance to the nearer neighbour comes from a logarithm.
-            ratio = xp.where(upper, Q, P) / (large + least)
-            level = d == 0  # free of the exponential, which may be 0
-            near = xp.log(xp.where(level, (P + least) / (Q + least), ratio))
-            near = xp.where(level, (D - near) / 2, near)
+            near = xp.log(xp.where(left, Q, P) / (large + least))
+            level = (D > _DEEP) & (d == 0)  # free of the exponential, which may be 0
+            if not xp.in_memory or level.any():
+                near = xp.where(level, 0.5 * (D + xp.log(Q / P)), near)
             near = xp.minimum(xp.clip(near, 0, None), D)
-            left = d >= 0
-            at = xp.where(left, xp.take(x, above), xp.take(x, below))
-            at, away = self.only(valid, at, -math.inf), xp.where(left, -near, near)
-            return low, high, xp.where(left, a - 1, a), at, self.only(valid, away)
+            at = self.only(valid, xp.where(left, over, under), -math.inf)
+            away = self.only(valid, xp.where(left, -near, near))
+            return low, high, left, at, away
 
         if self.beta:
             found = xp.entrywise(two_sided, a, j, self.valid)
-            self.low, self.kept["high"], self.anchor, *self.points = found
+            self.low, self.kept["high"], self.left, *self.points = found
         else:
             self.low, *self.points = xp.entrywise(one_sided, a, j, self.valid)
-            self.anchor = a
+            self.left = xp.zeros_like(self.valid)
         self.over_thresholds = Both(xp, self.points, self.tau)
 
     def _gap(self, a: Any) -> tuple[Any, Any, Any]:
-        """Indices of the scores above and below thresholds, and their distance."""
+        """The scores above and below thresholds: indices, values, distances."""
         xp, n = self.xp, self.x.shape[-1]
         above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
-        D = self.apart(xp.take(self.x, above), xp.take(self.x, below))
-        return above, below, xp.where((a > 0) & (a < n), D, FAR)
+        over, under = xp.take(self.x, above), xp.take(self.x, below)
+        D = xp.where(above < below, self.apart(over, under), FAR)
+        return (above, below), (over, under), D
+
+    @once
+    def higher(self) -> Any:
+        """The sums over the higher scores of the decays to each score."""
+        return self.over_scores.others(self.one, False)
 
     @once
     def H(self) -> Any:
         """The sums over scores of the decays to each score, from above."""
-        one = self.xp.astype(self.taken, self.x.dtype)
-        return self.over_scores.sums(one, False)
+        return self.one + self.higher
+
+    @once
+    def L(self) -> Any:
+        """The sums over scores of the decays to each score, from below."""
+        return self.one + self.lower
 
     @once
     def high(self) -> Any:
@@ -462,9 +490,9 @@ class Thresholds:
         return up, xp.where((self.place < self.last) & self.taken, down, FAR)
 
     @once
-    def left(self) -> Any:
-        """Whether a threshold is measured from the score above it."""
-        return self.anchor < self.a
+    def anchor(self) -> Any:
+        """The score above or below, from which each threshold is measured."""
+        return self.a - self.xp.integers(self.left, self.x)
 
     def around(self, before: Any, after: Any) -> tuple[Any, Any]:
         """Values at the scores above and below each threshold."""
@@ -485,4 +513,6 @@ class Thresholds:
     def apart(self, upper: Any, lower: Any) -> Any:
         """Distances of scores in units of tau, at most FAR."""
         away = (upper - lower) / self.tau
+        if self.full:
+            return self.xp.minimum(away, FAR)
         return self.xp.where(abs(away) < FAR, away, FAR)

@@ -77,18 +77,23 @@ def _terms(here: Positions, there: Positions, tau: Any) -> tuple[Array, Array]:
 
 
 def _pairs(at: Positions, tau: Any) -> Array:
-    """The decays within blocks (..., size): row i has those of the points up to i."""
+    """The decays within blocks (..., size): row i has those of the points before i."""
     there = [p[..., None, :] for p in at]
     pairs = _decays(there, [p[..., None] for p in at], tau)
-    pairs *= np.tri(pairs.shape[-1], dtype=pairs.dtype)
+    pairs *= np.tri(pairs.shape[-1], k=-1, dtype=pairs.dtype)
     return pairs
 
 
 def _sums(pairs: Array, v: Array, back: bool) -> Array:
-    """The sums within blocks, over the points up to each or from it on."""
+    """The sums within blocks, over the points before each or after it."""
     if back:
         pairs = pairs.swapaxes(-1, -2)
     return (pairs @ v[..., None])[..., 0]
+
+
+def _end(v: Array, back: bool) -> Array:
+    """The values at the points from which the sums over blocks go on."""
+    return v[..., 0] if back else v[..., -1]
 
 
 def _before(ends: Array, back: bool) -> Array:
@@ -158,10 +163,17 @@ class PairedBlocks(_Blocks):
         self.across = {back: _decays(self.before(back), at, tau) for back in self.ends}
         self.pairs = _pairs(at, as_column(tau))
 
-    def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
-        """The sums within each block, and those over whole blocks."""
-        y = _sums(self.pairs, self.cut(v), back)
-        return y if self.ends else self.line(y), y[..., 0 if back else -1]
+    def inner(self, v: Array, back: bool, own: bool = True) -> tuple[Array, Array]:
+        """The sums within each block, and those over whole blocks.
+
+        Without `own`, a sum within a block leaves out the point itself.
+        """
+        v = self.cut(v)
+        y = _sums(self.pairs, v, back)
+        sums = _end(y, back) + _end(v, back)
+        if own:
+            y += v
+        return y if self.ends else self.line(y), sums
 
     def outer(self, y: Array, sums: Array, back: bool) -> Array:
         """These sums with what the blocks before add; `sums` are those of blocks."""
@@ -179,7 +191,7 @@ class FoldedBlocks(_Blocks):
         before = {back: self.before(back) for back in self.ends}
         first = [p[:, ::size, None] for p in points]
         join = {back: _terms(v, first, self.tau) for back, v in before.items()}
-        below = np.tri(size, dtype=points[0].dtype)
+        below = np.tri(size, k=-1, dtype=points[0].dtype)
         total = {True: below, False: np.array(below.T, order="C")}
         self.parts: list[tuple[slice, _NearBlocks | _FarBlocks]] = []
         for a in range(0, self.many, step):
@@ -202,13 +214,13 @@ class FoldedBlocks(_Blocks):
                 near.keep(np.nonzero(others), at, ends, self.tau)
             self.parts.append((part, near))
 
-    def inner(self, v: Array, back: bool) -> tuple[Array, Array]:
+    def inner(self, v: Array, back: bool, own: bool = True) -> tuple[Array, Array]:
         """As that of `PairedBlocks`; the sums are in units of an exponential."""
         y = np.empty((self.rows, self.many, self.size), v.dtype)
         sums = np.empty((self.rows, self.many), v.dtype)
         for at, part in self.parts:
             block = self.cut(v[:, at.start * self.size : at.stop * self.size])
-            sums[:, at] = part.inner(block, back, y[:, at])
+            sums[:, at] = part.inner(block, back, own, y[:, at])
         return y if self.ends else self.outer(y, 0 * sums, back), sums
 
     def outer(self, y: Array, sums: Array, back: bool) -> Array:
@@ -240,7 +252,7 @@ class _NearBlocks:
         }
         self.pairs = _pairs(at, as_column(tau))
 
-    def inner(self, v: Array, back: bool, y: Array) -> Array:
+    def inner(self, v: Array, back: bool, own: bool, y: Array) -> Array:
         """The sums within each block, and those over whole blocks.
 
         Those of near points are in units of an exponential.
@@ -248,10 +260,16 @@ class _NearBlocks:
         w = v * (self.fall if back else self.rise)
         w += v
         np.matmul(w, self.total[back], out=y)
-        sums = y[..., 0] if back else y[..., -1] * (1 + self.fall[..., -1])
+        sums = _end(y, back) + _end(w, back)
+        if not back:
+            sums += sums * self.fall[..., -1]
+        if own:
+            y += w
         if self.others:
-            y[self.others] = other = _sums(self.pairs, v[self.others], back)
-            sums[self.others] = other[..., 0 if back else -1]
+            v = v[self.others]
+            other = _sums(self.pairs, v, back)
+            sums[self.others] = _end(other, back) + _end(v, back)
+            y[self.others] = other + v if own else other
         return sums
 
     def outer(self, y: Array, before: Array, back: bool) -> None:
@@ -279,19 +297,22 @@ class _FarBlocks:
         self.rest, self.less = _fold(terms[0]), _fold(terms[1])
         self.across = {back: _decays(v, at, tau) for back, v in ends.items()}
 
-    def inner(self, v: Array, back: bool, y: Array) -> Array:
+    def inner(self, v: Array, back: bool, own: bool, y: Array) -> Array:
         """The sums within each block, and those over whole blocks."""
         folded = _fold(v)
+        others = None if own else np.zeros_like(folded)
         more = np.empty_like(folded[0])
         for t in range(len(folded) - 1):
             # A gap has the number of the point above it.
             here, there, gap = (-t - 1, -t - 2, -t - 1) if back else (t, t + 1, t)
             before = self.rest[gap] * folded[here]
             np.multiply(self.less[gap], before, out=more)
+            if others is not None:
+                np.add(before, more, out=others[there])
             folded[there] += more
             folded[there] += before
-        y[...] = np.moveaxis(folded, 0, -1)
-        return y[..., 0 if back else -1]
+        y[...] = np.moveaxis(folded if others is None else others, 0, -1)
+        return folded[0 if back else -1]
 
     def outer(self, y: Array, before: Array, back: bool) -> None:
         """Add what the blocks before add."""

@@ -75,7 +75,12 @@ class Strict(Base):
     detach = staticmethod(lambda x: x)
     attach = staticmethod(lambda value, by: value)
     take = staticmethod(lambda x, index: api.take_along_axis(x, index, axis=-1))
-    descending = staticmethod(lambda x: api.argsort(x, axis=-1, descending=True))
+
+    @staticmethod
+    def descending(x):
+        order = api.argsort(x, axis=-1, descending=True)
+        return api.take_along_axis(x, order, axis=-1), order
+
     program = staticmethod(lambda f, *args: f(Strict, *args))
 
     @staticmethod

@@ -161,11 +161,11 @@ def test_derivatives_of_ranks_are_a_few_eps_of_their_slopes(name, kind):
         double, extended = orders(x, name, tau)
         with np.errstate(all="ignore"):
             off = abs(double.by_ranks(t) - extended.by_ranks(t.astype(np.longdouble)))
-            U, V = extended.ones
+            U, V = extended.others
             above, below = extended.beside(extended.place)
-            slopes = extended.E * NumPy.take(U, above)
+            slopes = extended.E * (1 + NumPy.take(U, above))
             if V is not None:
-                slopes = slopes + extended.e * NumPy.take(V, below)
+                slopes = slopes + extended.e * (1 + NumPy.take(V, below))
             slopes = extended.back(slopes) / tau
             wanted = abs(extended.by_ranks(t.astype(np.longdouble)))
         assert (off <= 8 * EPS * (slopes + 1e-12 * slopes.max())).all()
