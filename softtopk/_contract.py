@@ -316,9 +316,10 @@ class Adapter(Protocol):
     def select(
         self, curve: Curve, rows: Any, check: bool | None, shares: bool = False
     ) -> tuple[Any, Any, Any]:
-        """Shares ``(..., n)``, anchors and offsets ``(...)``: `special_rows.selected`.
+        """Shares ``(..., n)``, anchors and offsets ``(...)``.
 
-        Its derivatives are `push_selection` and `pull_selection` of `selection_rule`.
+        They are those of `selection_search.selected`, and their derivatives
+        `push_selection` and `pull_selection` of `selection_rule`.
         With `shares` the anchors and the offsets need none.
         """
 

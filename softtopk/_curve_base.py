@@ -232,13 +232,13 @@ class Reflected(Curve):
     def potential(self, t: Any) -> Array:
         xp, t = floats(t, "t")
         inner = clip(xp, t, max(self.support[0], -1e300), None)
-        whole = self._base.regulariser(xp.ones_like(t))
-        return clip(xp, self._base.potential(-inner) + inner + whole, 0, None)
+        at_one = self._base.regulariser(xp.ones_like(t))
+        return clip(xp, self._base.potential(-inner) + inner + at_one, 0, None)
 
     def regulariser(self, p: Any) -> Array:
         xp, p = checked_shares(p)
-        whole = self._base.regulariser(xp.ones_like(p))
-        return self._base.regulariser(1 - p) - whole
+        at_one = self._base.regulariser(xp.ones_like(p))
+        return self._base.regulariser(1 - p) - at_one
 
     def gap(self, t: Any, p: Any) -> Array:
         return self._base.gap(-floats(t, "t")[1], 1 - checked_shares(p)[1])

@@ -301,7 +301,7 @@ def sparsemax(
     TypeError, ValueError
         As in `softmax`.
     """
-    asked = Asked(x, 1, CLIP, temperature, axis, where, empty=empty, finite=True)
+    asked = Asked(x, 1, CLIP, temperature, axis, where, empty=empty, needs_finite=True)
     return _point(asked).shares()
 
 
@@ -336,7 +336,7 @@ def entmax(
         If alpha is an array or outside [1, 2], where the package has no curve for it.
     """
     curve = _entmax_of(alpha)
-    asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, finite=True)
+    asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, needs_finite=True)
     return (
         _softmax_rows(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
     )
@@ -375,7 +375,7 @@ def top_k(
         If there are costs, or ties="first" is asked for along several axes.
     """
     share = check_ties(ties)
-    asked = Asked(x, k, EXP, 1.0, axis, where, cost, per, empty, whole=not share)
+    asked = Asked(x, k, EXP, 1.0, axis, where, cost, per, empty, integer_k=not share)
     return _ranked(asked).indicator(share)
 
 
@@ -439,7 +439,7 @@ def top_k_indices(
     many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
     number = None if many else check_count(k)
     given = k if number is None else number
-    asked = Asked(x, given, EXP, axis=axis, where=where, empty=empty, whole=True)
+    asked = Asked(x, given, EXP, axis=axis, where=where, empty=empty, integer_k=True)
     found = _ranked(asked, largest)
     most = int(found.k.max(initial=0)) if number is None else number
     return found.top_indices(most if width is None else check_width(width, most))
@@ -526,7 +526,7 @@ def linearize(operator: Callable[..., Any], *args: Any, **kwargs: Any) -> Linear
     if operator in (sparsemax, entmax):
         given = _by_name(operator, args, kwargs)
         curve = CLIP if operator is sparsemax else _entmax_of(given.pop("alpha", 1.5))
-        asked = Asked(**given, k=1, curve=curve, finite=True)
+        asked = Asked(**given, k=1, curve=curve, needs_finite=True)
         if curve is EXP:
             return _softmax_rows(asked).linearized(softmax)
         found = _point(asked).linearized(False)
@@ -813,12 +813,12 @@ def _check_scores(bad: Array) -> None:
 
 def _allowed(rows: _DaskRows, k: Array, n: Array) -> Array:
     """The budgets, checked, and as `empty` has them in rows with too few entries."""
-    empty, whole, finite = rows.asked.empty, rows.asked.whole, rows.asked.finite
-    if finite and empty == "raise":
+    asked, empty = rows.asked, rows.asked.empty
+    if asked.needs_finite and empty == "raise":
         check_finite(n, "x")
     if empty != "raise":
         k = np.where(n == 0, 0, k)
-    if whole:
+    if asked.integer_k:
         check_whole(k)
     if empty == "all":
         k = np.minimum(k, n)
@@ -1149,7 +1149,7 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     if not largest:  # an infinity stays what it is: no score, or an error
         rows.x = da.where(abs(rows.x) < math.inf, -rows.x, rows.x)
     budgets = rows.budgets()
-    if asked.whole and asked.empty == "raise":
+    if asked.integer_k and asked.empty == "raise":
         check_whole(budgets)
     survey = _surveyed(rows)
     k = _allowed(rows, budgets, survey.n)

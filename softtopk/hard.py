@@ -117,9 +117,9 @@ def top_k(
             found: Array = Call().run(hard_body.top_k, x, k, **given, empty=empty)
             return found
         check_per(per)
-    whole = not share_ties
+    integer_k = not share_ties
     rows = as_numpy_rows(
-        x, k, axis=axis, where=where, empty=empty, integer_k=whole, ordinal=True
+        x, k, axis=axis, where=where, empty=empty, integer_k=integer_k, ordinal=True
     )
     above, tied, _ = _compared(rows)
     remaining = rows.k - np.add.reduce(above, axis=-1)

@@ -47,7 +47,8 @@ ASKED = {
         "empty",
         "check",
     ),
-    *("name", "finite", "integer_k", "order", "tau", "whole", "part"),
+    *("name", "needs_finite", "finite_count", "integer_k", "ordinal", "tau", "whole"),
+    "part",
 }
 """The things that a call asks for: its arguments, and what is added on the way."""
 

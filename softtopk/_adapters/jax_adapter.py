@@ -19,8 +19,8 @@ from .._rules.sorting_rule import SortedRows
 from .._search import (
     balance_search,
     costs_search,
-    numpy_for_tensors,
-    special_rows,
+    numpy_for_libraries,
+    selection_search,
     subset_law,
 )
 from . import jax_out_of_range
@@ -148,7 +148,7 @@ class _Jax(Base):
         """
         like = jax.eval_shape(masked, x)
 
-        def whole(x: Any, *extremes: Any) -> Any:
+        def unguarded(x: Any, *extremes: Any) -> Any:
             return jax.tree.map(
                 lambda v, to: jnp.broadcast_to(jnp.asarray(v, to.dtype), to.shape),
                 plain(x, *extremes),
@@ -162,7 +162,9 @@ class _Jax(Base):
             top, least = x.max(-1), x.min(-1)
             most = jnp.finfo(x.dtype).max / x.shape[-1]
             unmasked = ((least > -most) & (top < most)).all()
-            return jax.lax.cond(unmasked, whole, lambda x, *_: masked(x), x, top, least)
+            return jax.lax.cond(
+                unmasked, unguarded, lambda x, *_: masked(x), x, top, least
+            )
 
         @choice.def_vmap
         def _rows(size: int, batched: Any, x: Any) -> Any:
@@ -399,7 +401,9 @@ class _Jax(Base):
     @staticmethod
     def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if call.look:  # nothing is traced
-            u = _Jax.numbers(numpy_for_tensors.balanced_by_numpy(call, x, k, c, tau), x)
+            u = _Jax.numbers(
+                numpy_for_libraries.balanced_by_numpy(call, x, k, c, tau), x
+            )
             return balance_search.balanced_shares(call.curve, u)
         return _jitted_balance(call, x, k, c, tau)[0]
 
@@ -419,7 +423,7 @@ register(jax.Array, _Jax)
 def _select(
     curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
-    return special_rows.selected(curve, x, whole, part, tau, plain)
+    return selection_search.selected(curve, x, whole, part, tau, plain)
 
 
 @_select.defjvp

@@ -45,7 +45,7 @@ class CallRows(NamedTuple):
     x : (R, n) array
         The scores in the type used for computing.
     whole : (R,) array, or `ONE` for rows without a budget
-        The whole budget, including what other libraries keep in `part`.
+        The budget.  Other libraries keep its integer part here and the rest in `part`.
     tau : float64
     scale : float
         The power of 2 by which the scores and the temperature were multiplied.
@@ -162,13 +162,13 @@ class Call(NumPy):
             asked.k,
             axis=asked.axis,
             where=asked.where,
-            integer_k=asked.whole,
+            integer_k=asked.integer_k,
             name=asked.name,
             empty=asked.empty,
             ordinal=asked.ordinal,
         )
-        if asked.finite:
-            core.check_finite(given.finite, asked.name)
+        if asked.needs_finite:
+            core.check_finite(given.finite_count, asked.name)
         self.given, scores, c = given, given.x, 1.0
         self.tau = temperatures_of(given, asked.temperature)
         if self._precise:
@@ -233,8 +233,11 @@ class Call(NumPy):
             rows = given._replace(x=x, k=whole)
         else:
             flat = x.reshape(-1, x.shape[-1])
-            k, finite = whole.reshape(-1) + 0.0, np.repeat(given.finite, x.shape[1])
-            rows = given._replace(x=flat, k=k, finite=finite)
+            k, finite_count = (
+                whole.reshape(-1) + 0.0,
+                np.repeat(given.finite_count, x.shape[1]),
+            )
+            rows = given._replace(x=flat, k=k, finite_count=finite_count)
             if isinstance(tau, np.ndarray):
                 tau = np.repeat(tau, x.shape[1])
         found = solve(curve, rows, tau)
@@ -279,8 +282,8 @@ class Call(NumPy):
 
     def partition(self, rows: CallRows) -> tuple[Array, Array]:
         """`log_partition` of rows, and its derivative by the scores."""
-        x, finite = rows.x, (rows.x > -np.inf).sum(axis=-1)
-        given = rows.given._replace(x=x, k=rows.whole, finite=finite)
+        x, finite_count = rows.x, (rows.x > -np.inf).sum(axis=-1)
+        given = rows.given._replace(x=x, k=rows.whole, finite_count=finite_count)
         return numpy_partition(given, self.tau)
 
     def attach(self, value: Any, by: dict[str, tuple[Any, Any]]) -> Any:

@@ -77,8 +77,8 @@ class NumPy(Base):
 
     @staticmethod
     def uniform(rng: Any, shape: tuple[int, ...], like: Any) -> Any:
-        whole = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
-        if not (whole or isinstance(rng, np.random.Generator)):
+        is_seed = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
+        if not (is_seed or isinstance(rng, np.random.Generator)):
             raise TypeError(
                 f"rng must be a numpy.random.Generator or a seed, got {rng!r}"
             )
@@ -138,8 +138,8 @@ class NumPy(Base):
             found = f(*(v if v.shape[1] == 1 else v[at] for v in arrays))
             found = found if isinstance(found, tuple) else (found,)
             out = out or [np.empty(shape, v.dtype) for v in found]
-            for whole, part in zip(out, found, strict=True):
-                whole[at] = part
+            for full, piece in zip(out, found, strict=True):
+                full[at] = piece
         return tuple(out) if len(out) > 1 else out[0]
 
     @staticmethod

@@ -8,7 +8,7 @@ import torch
 from torch.autograd import Function
 
 from .._rules import balance_rule
-from .._search import balance_search, numpy_for_tensors
+from .._search import balance_search, numpy_for_libraries
 from .torch_autograd import as_rows_of, batched, tangents_of
 from .torch_functions import Arrays
 
@@ -26,7 +26,7 @@ class Balance(Function):
     def forward(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
         if call.look:
             given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
-            u = Arrays.numbers(numpy_for_tensors.balanced_by_numpy(call, *given), x)
+            u = Arrays.numbers(numpy_for_libraries.balanced_by_numpy(call, *given), x)
         else:
             u = _exact(balance_search.balanced, call, x, k, c, tau)
         return balance_search.balanced_shares(call.curve, u), u

@@ -13,7 +13,7 @@ from .._kernels import torch_launch as kernels
 from .._rows.adapter_rows import check_values
 from .._rows.namespace import namespace
 from .._rules import selection_rule
-from .._search import numpy_for_tensors, special_rows
+from .._search import numpy_for_libraries, selection_search
 from . import torch_internals as internals
 from .torch_autograd import as_rows_of, batched, followed, is_last, tangents_of
 from .torch_functions import PLAIN, Arrays
@@ -33,7 +33,7 @@ def _selected_rows(
 ) -> Any:
     """Shares, anchors and offsets, by one kernel if there is one for these rows."""
     if not is_fused(curve, x):
-        return special_rows.selected(curve, x, whole, part, tau, plain)
+        return selection_search.selected(curve, x, whole, part, tau, plain)
     if isinstance(tau, torch.Tensor):
         given = whole, part, tau, 0.0, 1.0
     else:
@@ -130,7 +130,7 @@ class SelectShares(Select):
 
 
 class SelectCall:
-    """A curve, whether to check values, and whether the check found no special row."""
+    """A curve, whether to check values, and whether the check found all rows plain."""
 
     def __init__(self, curve: Any, look: bool) -> None:
         self.curve, self.look, self.plain = curve, look, False
@@ -235,20 +235,20 @@ class QuickSimplex(Function):
 
 def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
     return torch.from_numpy(
-        numpy_for_tensors.simplex_by_numpy(x.numpy(force=True), curve, tau)
+        numpy_for_libraries.simplex_by_numpy(x.numpy(force=True), curve, tau)
     )
 
 
 def select_on_numpy(
     curve: curves.Curve, at: tuple[Any, Any, Any, Any], sums: Any
 ) -> tuple[Any, bool]:
-    """The selection at x, whole, part and tau, and whether no row is special."""
+    """The selection at x, whole, part and tau, and whether all rows are plain."""
     x, whole, part, tau = at
     whole, part = (
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )
     rows = x.numpy(force=True), whole, part, float(tau)
-    found, plain = numpy_for_tensors.solved_by_numpy(curve, *rows, sums)
+    found, plain = numpy_for_libraries.solved_by_numpy(curve, *rows, sums)
     return tuple(map(torch.from_numpy, found)), bool(plain)
 
 

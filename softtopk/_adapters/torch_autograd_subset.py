@@ -10,7 +10,7 @@ from torch.autograd import Function
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import quiet
 from .._rules import subset_rule
-from .._search import numpy_for_tensors, polynomials, subset_law
+from .._search import numpy_for_libraries, polynomials, subset_law
 from . import numpy_functions
 from . import torch_internals as internals
 from .torch_autograd import as_rows_of, batched, is_last, tangents_of
@@ -70,7 +70,7 @@ class QuickSubset(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:
         given = x, whole, part, tau
-        law = numpy_for_tensors.marginals_by_numpy(
+        law = numpy_for_libraries.marginals_by_numpy(
             *(v.numpy(force=True) for v in given)
         )
         if law is None:  # a row is out of range

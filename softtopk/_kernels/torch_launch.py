@@ -204,7 +204,7 @@ def select(
     curve: str,
     alpha: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Shares, anchors and offsets of rows (..., n), like `special_rows.selected`.
+    """Shares, anchors and offsets of rows (..., n), like `selection_search.selected`.
 
     The budget is k, or one for each row as the sum of two tensors.  The temperature is
     a number or a tensor.

@@ -227,7 +227,7 @@ def select_kernel(
     # `inner` is true where moreover 0 < k < count, the number of finite entries: only
     # these rows have a threshold to search for.  The others get harmless arguments
     # here, and `outer` or NaN as t after the search, as `solved` in
-    # _search/special_rows.py gives them.
+    # _search/selection_search.py gives them.
     others = count.to(tl.int64) - whole
     one, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)
@@ -360,7 +360,7 @@ def select_kernel(
         a1, t1 = _moved(0.5 * least1 + 0.5 * most, zero, origin - CENTRE, tau)
         a, t = tl.where(flat, a1, a), tl.where(flat, t1, t)
 
-    # The shares, and the pair of the threshold itself: `special_rows.shares_at`.
+    # The shares, and the pair of the threshold itself: `selection_search.shares_at`.
     near = (tl.abs(top - a) < INF) & (tl.abs(least - a) < INF)
     known = tl.where(near, t, NAN)
     a1, t1 = _moved(a, t, -origin, tau)

@@ -7,8 +7,8 @@ on NumPy those of `softtopk` and `softtopk.losses`, elsewhere those of `softtopk
 and `softtopk.jax`, which `tools/frameworks_modules.py` writes.
 
 - ``select(curve, rows, check)`` returns shares and thresholds.  The search over sums is
-  `special_rows.solved`, with the derivatives of `selection_rule`; NumPy has a quicker
-  search.
+  `selection_search.solved`, with the derivatives of `selection_rule`; NumPy has a
+  quicker search.
 - ``attach(value, by)`` is a number for each row whose derivatives are given.  NumPy
   keeps them for `linearize`.
 

@@ -125,7 +125,7 @@ def _top_k(
     if cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)
         return rows.expand(xp, costs_body.dantzig_shares(xp, rows, c, per, share_ties))
-    rows = checked_asked(xp, asked._replace(whole=not share_ties, ordinal=True))
+    rows = checked_asked(xp, asked._replace(integer_k=not share_ties, ordinal=True))
     return rows.expand(xp, hard(xp, rows, k, earlier, share_ties))
 
 
@@ -186,7 +186,7 @@ def top_k_indices(
     many = isinstance(k, (list, tuple)) or getattr(k, "ndim", 0) > 0
     k = k if many else check_count(k)
     rows = checked(
-        xp, x, k, 1.0, axis, where, check, whole=many, empty=empty, ordinal=True
+        xp, x, k, 1.0, axis, where, check, integer_k=many, empty=empty, ordinal=True
     )
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)

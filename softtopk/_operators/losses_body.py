@@ -465,16 +465,16 @@ def potential(
     far = xp.sum(xp.where(over, x, 0), axis=-1)
     value = rest * a + tau * (rest * off + area) + far
     plain = xp.looks(rows.x, check) and bool(free.all())
-    whole = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
+    entropy_of_all = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
     if not plain:
         held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
-        full = xp.where(t == -math.inf, held + tau * whole, 0)
+        full = xp.where(t == -math.inf, held + tau * entropy_of_all, 0)
         value = xp.where(is_nan(t), math.nan, xp.where(free, value, full))
 
     def entropy() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
         inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
-        inner = xp.where(t == -math.inf, whole, xp.where(free, inner, 0))
+        inner = xp.where(t == -math.inf, entropy_of_all, xp.where(free, inner, 0))
         return xp.attach(inner, {"x": (p, lambda: -v)})
 
     by = {"x": (rows.x, lambda: p), "k": (rows.part, lambda: a + rows.tau * t)}
@@ -695,8 +695,8 @@ def _by_sums(xp: Adapter, rows: Rows, k: Any, t: Any, own: Any, others: Any) -> 
     size = rows.whole - first
     all_fit = size > xp.sum(others > -math.inf, axis=-1)
     # The k-th largest of the others, smoothed, less the score of the class.
-    whole = xp.where(all_fit, 0, size), size - 1
-    sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in whole]
+    sizes = xp.where(all_fit, 0, size), size - 1
+    sums = [subset_sum(xp, rows._replace(x=others, whole=v)) for v in sizes]
     (upper, p, entropy), (lower, q, rest) = sums
     c = xp.where(all_fit, -math.inf, (upper - lower) / tau)
 
@@ -734,11 +734,11 @@ def _order_loss(xp: Adapter, rows: Rows, alpha: Any, goal: Any, end: _End) -> An
 
     p, log, s = (xp.detach(v) for v in law)
     ours, b = sums(p, log)[0], alpha - 1
-    whole = s + (b * ours + (xp.sum(p, axis=-1) - 1)) / alpha
+    value = s + (b * ours + (xp.sum(p, axis=-1) - 1)) / alpha
     # A finite score may be infinitely far away; a target there costs infinity.
     height = xp.where(rows.x > -math.inf, xp.detach(y), 0)
     linear = xp.sum(xp.where(goal > 0, goal * height, 0), axis=-1)
-    value = xp.detach(whole + sums(goal, log_goal)[0] / alpha - linear)
+    value = xp.detach(value + sums(goal, log_goal)[0] / alpha - linear)
     by = {"x": (rows.x, lambda: law.p - goal), "tau": (alpha, by_alpha)}
     return _loss(xp, rows, xp.clip(value, 0, None), by, end)
 

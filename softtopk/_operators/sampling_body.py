@@ -79,7 +79,7 @@ def sample_topk(
     type of `x`: to 2^-53, of float32 to 2^-24.
     """
     given = temperature, axis, where, check
-    rows = checked(xp, x, k, *given, whole=True, empty=empty)
+    rows = checked(xp, x, k, *given, integer_k=True, empty=empty)
     return _shaped(xp, rows, _subsets(xp, rows, k, rng, draws, check), draws)
 
 
@@ -115,7 +115,7 @@ def sample_topk_st(
     biased, and `subset_log_prob` gives one that is not.
     """
     given = temperature, axis, where, check
-    rows = checked(xp, x, k, *given, whole=True, empty=empty)
+    rows = checked(xp, x, k, *given, integer_k=True, empty=empty)
     hard = xp.detach(_subsets(xp, rows, k, rng, draws, check))
     p = law_of(xp, rows).p
     return _shaped(xp, rows, hard + (p - xp.detach(p)), draws)
@@ -172,7 +172,7 @@ def subset_log_prob(
         raise ValueError("subset must hold 1 for its entries and 0 for the others")
     axes = check_axis(axis, x.ndim, "x", word_for(xp, "axis"))
     k = xp.integers(xp.detach(z).sum(axes) if axes else z, x)
-    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
+    rows = checked(xp, x, k, temperature, axis, where, check, integer_k=True)
     chosen = rows.flatten(xp, z, "subset") > 0
     value, p, entropy = subset_sum(xp, rows)
     inner = xp.detach(xp.sum(xp.where(chosen, rows.x, 0), axis=-1))

@@ -303,7 +303,9 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
         # are left to `select`.
-        if xp.is_array(tau) and check_values(xp, xp.detach(z), None, tau, finite=True):
+        if xp.is_array(tau) and check_values(
+            xp, xp.detach(z), None, tau, needs_finite=True
+        ):
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))

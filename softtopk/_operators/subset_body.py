@@ -46,7 +46,7 @@ def grad_topk(
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     given = temperature, axis, where, check
-    more: dict[str, Any] = {"whole": True, "empty": empty, "solver": True}
+    more: dict[str, Any] = {"integer_k": True, "empty": empty, "solver": True}
     rows = checked(xp, x, k, *given, **more)
     law = law_of(xp, rows)
     return with_fits_of(xp, rows, law, check).expand(xp, law.p)
@@ -75,7 +75,7 @@ def log_partition(
         One number a row.
     """
     given = temperature, axis, where, check
-    rows = checked(xp, x, k, *given, whole=True, solver=True)
+    rows = checked(xp, x, k, *given, integer_k=True, solver=True)
     if xp.own_rows:
         return rows.reduce(xp, xp.partition(rows)[0])
     law = law_of(xp, rows)
@@ -104,7 +104,7 @@ def pair_marginals(
     array, (..., n, n)
         With the marginals on the diagonal; the batch comes first.
     """
-    rows = checked(xp, x, k, temperature, axis, where, check, whole=True)
+    rows = checked(xp, x, k, temperature, axis, where, check, integer_k=True)
     law, given = law_of(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
     found = xp.program(subset_law.pairs, *given, law.a, law.t)
     return xp.astype(rows.spoil(xp, found), rows.dtype)

@@ -56,9 +56,9 @@ class Asked(NamedTuple):
     ----------
     name : str
         What an error message calls the scores.
-    whole : bool
+    integer_k : bool
         Whether the budget must be a whole number.
-    finite : bool
+    needs_finite : bool
         Whether each row needs a finite entry.
     ordinal : bool
         Whether only the order of the scores counts, so that `Rows.key` may hold
@@ -78,8 +78,8 @@ class Asked(NamedTuple):
     empty: str = "raise"
     check: bool | None = None
     name: str = "x"
-    whole: bool = False
-    finite: bool = False
+    integer_k: bool = False
+    needs_finite: bool = False
     ordinal: bool = False
     solver: bool = False
 
@@ -460,13 +460,13 @@ def hold_rows_out_of_range(
     """Rows that nobody looked at, `harmless` where they are out of range."""
     known = type(asked.temperature) in (int, float)  # so it has been looked at
     top = xp.peak(rows.x)
-    in_range = abs(top) < math.inf if asked.finite else top < math.inf
+    in_range = abs(top) < math.inf if asked.needs_finite else top < math.inf
     tau_in_range = None if known else temperature_in_range(rows.tau)
     in_range = in_range if known else in_range & tau_in_range
     if limited:
         k = budget(rows.x, rows.whole, rows.part)
         in_range = in_range & (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
-        in_range = in_range & (k.part == 0) if asked.whole else in_range
+        in_range = in_range & (k.part == 0) if asked.integer_k else in_range
     return rows.harmless(xp, in_range, tau_in_range)
 
 
@@ -477,46 +477,49 @@ def check_values(
     tau: Any,
     name: str = "x",
     *,
-    finite: bool = False,
-    whole: bool = False,
-    special: bool = True,
+    needs_finite: bool = False,
+    integer_k: bool = False,
+    look_for_plain: bool = True,
 ) -> bool:
-    """Raise NumPy's errors for values out of range; say whether no row is special.
+    """Raise NumPy's errors for values out of range; say whether all rows are plain.
 
-    The budget is the sum of the two parts given, if any.  A temperature is None where
-    it has been checked and no `special` row is looked for.  A row is special if it has
-    an entry of -inf, a budget of 0 or of all entries, or scores that are so many
-    temperatures apart that their distance may overflow.  If `finite`, rows without a
-    budget must have a finite entry; if `whole`, budgets must be whole numbers.
+    The budget is the sum of the two parts given, if any.  If `needs_finite`, rows
+    without a budget must have a finite entry; if `integer_k`, budgets must be whole
+    numbers.  A row is plain if it has no entry of -inf, its budget selects neither
+    nothing nor all entries, and its scores are not so many temperatures apart that
+    their distance may overflow.  Without `look_for_plain` the answer tells nothing, and
+    a temperature that has been checked may be None.
     """
     if 0 in x.shape:
         return False
-    facts = functools.partial(_in_range_and_plain, finite, whole, special)
+    facts = functools.partial(
+        _in_range_and_plain, needs_finite, integer_k, look_for_plain
+    )
     in_range, plain = xp.program(facts, x, given, tau)
     if not bool(in_range):
         k = None if given is None else _budget_numbers(xp, *given)
         if tau is not None:
             tiny = float(xp.finfo(tau.dtype).tiny)
             check_temperatures(xp.to_numpy(tau), tau.dtype, tiny)
-        _raise(xp.to_numpy(x), k, name, finite, whole)
+        _raise(xp.to_numpy(x), k, name, needs_finite, integer_k)
     return bool(plain)
 
 
 def _in_range_and_plain(
-    finite: bool,
-    whole: bool,
-    special: bool,
+    needs_finite: bool,
+    integer_k: bool,
+    look_for_plain: bool,
     xp: Adapter,
     x: Any,
     given: Any,
     tau: Any,
 ) -> tuple[Any, Any]:
-    """Whether all values are in range, and whether then no row is special."""
+    """Whether all values are in range, and whether then all rows are plain."""
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
     in_range = plain = xp.all(x < math.inf, axis=None)
     if tau is not None:
         in_range = in_range & xp.all(temperature_in_range(tau), axis=None)
-    if special:
+    if look_for_plain:
         far = float(xp.finfo(x.dtype).max) ** 0.5
         plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
     if given is not None:
@@ -524,10 +527,10 @@ def _in_range_and_plain(
         in_range = in_range & xp.all(
             (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
         )
-        in_range = in_range & xp.all(k.part == 0, axis=None) if whole else in_range
-        if special:
+        in_range = in_range & xp.all(k.part == 0, axis=None) if integer_k else in_range
+        if look_for_plain:
             plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
-    if finite:
+    if needs_finite:
         in_range = in_range & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
     return in_range, plain
 
@@ -538,14 +541,14 @@ def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
 
 
 @quiet()
-def _raise(x: Any, k: Any, name: str, finite: bool, whole: bool) -> None:
+def _raise(x: Any, k: Any, name: str, needs_finite: bool, integer_k: bool) -> None:
     """Raise NumPy's error for these values, one of which is out of range."""
     count = count_finite(x.reshape(-1, x.shape[-1]), name)
-    if finite:
+    if needs_finite:
         check_finite(count, name)
     if k is not None:
         k = np.broadcast_to(k, x.shape[:-1]).reshape(-1)
-        if whole:
+        if integer_k:
             check_whole(k)
         check_budget(k, count, name)
 
@@ -579,7 +582,13 @@ def checked_asked(xp: Adapter, asked: Asked) -> Any:
         given = None if none else (rows.whole, rows.part)
         known = type(asked.temperature) in (int, float)  # so it has been looked at
         at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
-        check_values(xp, *at, finite=asked.finite, whole=asked.whole, special=False)
+        check_values(
+            xp,
+            *at,
+            needs_finite=asked.needs_finite,
+            integer_k=asked.integer_k,
+            look_for_plain=False,
+        )
         return rows
     skipped = asked.ordinal or asked.solver
     return rows if skipped else hold_rows_out_of_range(xp, rows, not none, asked)
@@ -587,14 +596,14 @@ def checked_asked(xp: Adapter, asked: Asked) -> Any:
 
 def finite_rows(xp: Adapter, x: Any, *given: Any, empty: str = "raise") -> Any:
     """Rows without a budget, with at least one finite entry each."""
-    return checked(xp, x, NO_BUDGET, *given, finite=True, empty=empty)
+    return checked(xp, x, NO_BUDGET, *given, needs_finite=True, empty=empty)
 
 
 def truncated_rows(
     xp: Adapter, x: Any, k: Any, *given: Any, empty: str = "raise"
 ) -> Any:
     """Rows with a whole budget of at least 1 each; the last of `given` is `check`."""
-    rows = checked(xp, x, k, *given, whole=True, empty=empty)
+    rows = checked(xp, x, k, *given, integer_k=True, empty=empty)
     if not xp.looks(rows.x, given[-1]):
         return rows.harmless(xp, rows.whole > 0)
     if not bool((rows.whole > 0).all()):

@@ -29,7 +29,7 @@ Axis = int | tuple[int, ...] | None
 LINE = 320
 """The most products that one call of BLAS sums."""
 
-WHOLE = 10000
+LINE_OF_COUNTS = 10000
 """The same for sums whose rounding does not matter, such as counts."""
 
 # The difference of two numbers can overflow only if one of them is larger than this.
@@ -68,7 +68,7 @@ class NumPyRows(NamedTuple):
         The scores, -inf where `where` leaves an entry out.
     k : (R,) float64 array
         The budget of each row; empty when the operator has none.
-    finite : (R,) int array
+    finite_count : (R,) int array
         The number of finite entries of each row.
     shape : tuple of int
         Shape of a result with one entry per score.
@@ -90,7 +90,7 @@ class NumPyRows(NamedTuple):
 
     x: Array
     k: Array
-    finite: Array
+    finite_count: Array
     shape: tuple[int, ...]
     batch: tuple[int, ...]
     axes: tuple[int, ...]
@@ -146,14 +146,16 @@ class NumPyRows(NamedTuple):
             full = np.broadcast_to(rows.reshape(*self.batch, n), (*batch, n))
             return _read_only(full.reshape(-1, n))
 
-        finite = np.broadcast_to(self.finite.reshape(self.batch), batch).reshape(-1)
+        finite_count = np.broadcast_to(
+            self.finite_count.reshape(self.batch), batch
+        ).reshape(-1)
         sizes = [self.shape[axis] for axis in self.axes]
         empty = self.empty
         if empty is not None:
             empty = np.broadcast_to(empty.reshape(self.batch), batch).reshape(-1)
         rows = self._replace(
             x=repeated(self.x),
-            finite=finite,
+            finite_count=finite_count,
             empty=empty,
             key=None if self.key is None else repeated(self.key),
             shape=with_axes(batch, self.axes, sizes),
@@ -316,8 +318,8 @@ def as_numpy_rows(
     if zeros and integer_k:
         check_whole(budget)
     if empty == "all":
-        budget = np.minimum(budget, rows.finite)
-    check_budget(budget, rows.finite, name)
+        budget = np.minimum(budget, rows.finite_count)
+    check_budget(budget, rows.finite_count, name)
     return NumPyRows(rows.x, budget, *rows[2:])
 
 
@@ -366,7 +368,7 @@ def finite_numpy_rows(
         As in `as_numpy_rows`, and if a row has no finite entry.
     """
     rows = as_numpy_rows(x, axis=axis, where=where, name=name, empty=empty)
-    check_finite(rows.finite, name)
+    check_finite(rows.finite_count, name)
     return rows
 
 
@@ -430,8 +432,8 @@ def row_dot(a: Array, b: Array, most: int = LINE) -> Array:
 
     Rows of more than `most` entries are cut into lines, whose sums are added pairwise.
     BLAS accumulates a row in at most 32 partial sums.  Each then has n / 32 rounding
-    errors, all of the same sign if entries repeat.  Above `WHOLE` entries BLAS also
-    starts threads, which cost more than they save.
+    errors, all of the same sign if entries repeat.  Above `LINE_OF_COUNTS` entries BLAS
+    also starts threads, which cost more than they save.
     """
     n = a.shape[-1]
     if n <= most:
@@ -754,8 +756,8 @@ def count_finite(rows: Array, name: str) -> Array:
 
 def _all_finite(values: Array) -> bool:
     """Whether a vector is finite, in parts that stay in the cache."""
-    for i in range(0, values.size, WHOLE):
-        part = values[i : i + WHOLE]
+    for i in range(0, values.size, LINE_OF_COUNTS):
+        part = values[i : i + LINE_OF_COUNTS]
         # The sum of squares is one pass without a mask.  It may overflow.
         if not part.dot(part) < math.inf and not np.isfinite(part).all():
             return False

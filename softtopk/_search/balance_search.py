@@ -9,7 +9,7 @@ from .._rows.adapter_rows import temperature_in_range
 from .._rows.budget import Budget
 from .._rows.namespace import loop, namespace
 from ..curves import Curve
-from . import root, special_rows
+from . import root, selection_search
 from .start import moments
 from .weighted_least_squares import AdditiveFit
 
@@ -68,7 +68,7 @@ class _Search(NamedTuple):
         whole = xp.floor(k)
         budget = Budget(xp.integers(whole, z), k - whole, count)
         row = moments(z, xp.astype(count, z.dtype))
-        p, a, t = special_rows.solved(self.curve, z, budget, tau, row)
+        p, a, t = selection_search.solved(self.curve, z, budget, tau, row)
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
     def at_columns(self, beta: Any, heat: Any) -> _Thresholds:

@@ -278,8 +278,8 @@ class ChunkSearch:
         answer = nodes.at((rows, best))
         if got.gaps is not None:
             gap = tuple(np.moveaxis(got.gaps[rows, best], -1, 0))
-            whole = self.budget.at(left)
-            settled = root.middle_threshold(self.curve, whole, tau, *answer, gap)
+            budget = self.budget.at(left)
+            settled = root.middle_threshold(self.curve, budget, tau, *answer, gap)
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
         above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
@@ -300,7 +300,7 @@ class ChunkSearch:
         got = self._chosen(got, lower[1])
         # With all scores of the windows the equation is solved, and is exact if the
         # sum of the others is interpolated without an error.
-        whole = inside & (got.every[:, 0] == 1)
+        complete = inside & (got.every[:, 0] == 1)
         by, certain = self._resolved(ends, width, got)
         close = low.moved(by, tau)
         # In modes 1 and 2 the windows hold all scores whose shares are not 0 or 1 (or,
@@ -312,7 +312,7 @@ class ChunkSearch:
         spent = budget.without(m[lower]) + (counted(self.curve, u) * got.times).sum(
             axis=-1
         )
-        alone = whole & (self.mode > 0) & (root.ends(self.curve) | (width > _WIDE))
+        alone = complete & (self.mode > 0) & (root.ends(self.curve) | (width > _WIDE))
         alone &= (spent > 0) & (spent < (got.times * on).sum(axis=-1))
         if alone.any():
             exact = self._solved(
@@ -324,17 +324,17 @@ class ChunkSearch:
             inner = ((p > _EDGE) & (p < 1 - _EDGE)).any(axis=-1) & root.ends(self.curve)
             certain = np.where(alone, inner, certain)
         if _tailed(self.curve):
-            known = whole & ((self.mode > 0) | (self.curve is not SIGMOID))
+            known = complete & ((self.mode > 0) | (self.curve is not SIGMOID))
             short = self.short and not precise
             exact, good = self._joined(ends, width, got, short)
             certain |= known & good
             close = exact.where(known & good, close)
         if self.dense[left].any():
             exact, good = self._interpolated(excess, W, low, high, got)
-            good &= self.dense[left] & whole
+            good &= self.dense[left] & complete
             certain |= good
             close = exact.where(good, close)
-        accepted = ~solved & ((whole & certain) | (width <= 2.0**-50))
+        accepted = ~solved & ((complete & certain) | (width <= 2.0**-50))
         answer = close.where(accepted, answer)
         solved |= accepted
         self.answer.a[left[solved]] = answer.a[solved]
@@ -343,7 +343,7 @@ class ChunkSearch:
         if not keep.any():
             self.active = left[:0]
             return
-        self._place(left, keep, ends, width, inside, whole, close, got)
+        self._place(left, keep, ends, width, inside, complete, close, got)
 
     def _chosen(self, got: NodeSums, bracket: Array) -> NodeSums:
         """The scores of the windows that matter, as those of one window."""
@@ -552,7 +552,7 @@ class ChunkSearch:
         ends: list[_Bound],
         width: Array,
         inside: Array,
-        whole: Array,
+        complete: Array,
         close: Points,
         got: NodeSums,
     ) -> None:
@@ -560,7 +560,7 @@ class ChunkSearch:
         tau = self.tau
         self.active = rows = left[keep]
         low, high = (end.only(keep) for end in ends)
-        width, inside, whole = width[keep], inside[keep], whole[keep]
+        width, inside, complete = width[keep], inside[keep], complete[keep]
         close, values = close.at(keep), got.values[keep]
         times = got.times[keep]
         # F is interpolated as a function of y, the sum of the shares of a sample z: the
@@ -598,16 +598,16 @@ class ChunkSearch:
             *(0.5 * one + 0.5 * two for one, two in zip(low.at, high.at, strict=True))
         )
         guess = half.where(lost, guess)
-        guess = self._within(close.where(whole, guess), rows)
+        guess = self._within(close.where(complete, guess), rows)
         guess = guess.moved(0.0, tau)
         # The next nodes lie close around the guess if it is good (`fine`), otherwise at
         # budgets of the sample (`_spread`).
-        fine = whole | (inside & (width <= _WIDE))
+        fine = complete | (inside & (width <= _WIDE))
         # If the windows held too many scores, the next nodes lie closer together.
         outer = np.minimum(width / 64, 2.0**-6)
         held = times.sum(axis=-1) * got.every[keep, 0]
         room = width * self.most() / (16 * np.maximum(held, 1))
-        crowded = ~whole & np.isfinite(room)
+        crowded = ~complete & np.isfinite(room)
         outer = np.where(crowded, np.minimum(outer, room), outer)
         inner = np.minimum(
             np.where(width > _WIDE, _FINE_WIDTH, _FINEST_WIDTH), outer / 64
@@ -746,9 +746,9 @@ class ChunkSearch:
             by = new
         accepted &= (got.every == 1).all(axis=-1) & (value(by)[1] > 0)
         if kinks_of(curve):
-            whole = (budget.part == 0) & root.ends(curve)
+            interval = (budget.part == 0) & root.ends(curve)
             flat = (P == 0) & (C == 0) & ~((p > _EDGE) & (p < 1 - _EDGE) & on).any(-1)
-            accepted &= ~(whole & flat)
+            accepted &= ~(interval & flat)
         else:
             single = self.short
             accepted &= abs(by) <= (4e-4 if single else 5e-9)
@@ -994,8 +994,8 @@ def _cubic_root(first: Array, last: Array, turn: Array, turn1: Array) -> Array:
     return 0.5 * (low + high)
 
 
-def _as_numpy_rows(x: Array, k: Array, finite: Array) -> NumPyRows:
+def _as_numpy_rows(x: Array, k: Array, finite_count: Array) -> NumPyRows:
     shape = x.shape
     return NumPyRows(
-        x, np.asarray(k, np.float64), finite, shape, shape[:1], (-1,), shape
+        x, np.asarray(k, np.float64), finite_count, shape, shape[:1], (-1,), shape
     )

@@ -63,9 +63,9 @@ def entmax_shares(
         return _entmax_one(x, b, tau)
     p, m = np.empty_like(x), np.empty(len(x))
     # For these values of alpha the power has a closed form, which is exact and faster.
-    special = np.where((b == 0) | (b == 0.5) | (b == 1), b, np.nan)
-    for value in np.unique(special):
-        part = np.isnan(special) if np.isnan(value) else special == value
+    closed_form = np.where((b == 0) | (b == 0.5) | (b == 1), b, np.nan)
+    for value in np.unique(closed_form):
+        part = np.isnan(closed_form) if np.isnan(value) else closed_form == value
         step = b[part] if np.isnan(value) else float(value)
         p[part], m[part] = _entmax_one(x[part], step, of_part(tau, part))
     return p, m

@@ -24,7 +24,7 @@ import numpy as np
 from .._rows.budget import Budget
 from .._rows.namespace import choose
 from .._rows.numpy_rows import (
-    WHOLE,
+    LINE_OF_COUNTS,
     Array,
     NumPyRows,
     as_column,
@@ -83,15 +83,15 @@ def solve(
 
     A caller that has asked for the curve's scheme hands it on as `sums`.
     """
-    x, k, finite = rows.x, rows.k, rows.finite
+    x, k, finite_count = rows.x, rows.k, rows.finite_count
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     some = k > 0
-    free = some & (k < finite)
+    free = some & (k < finite_count)
     if np.count_nonzero(free) < R:
         found.p[...] = some[:, None] & (x > -np.inf)
         found.anchor[:], found.offset[:] = 0, np.where(some, -np.inf, np.inf)
-        rest = rows._replace(x=x[free], k=k[free], finite=finite[free])
+        rest = rows._replace(x=x[free], k=k[free], finite_count=finite_count[free])
         if len(rest.k):
             found.p[free], found.anchor[free], found.offset[free] = solve(
                 curve, rest, of_part(tau, free), sums
@@ -103,26 +103,26 @@ def solve(
     scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
     for i in range(0, R, size):
         part = i if min(size, R - i) == 1 and scheme else slice(i, i + size)
-        given = x[part], k[part], finite[part], of_part(tau, part), found.p[part]
+        given = x[part], k[part], finite_count[part], of_part(tau, part), found.p[part]
         answer = _Block(scheme, *given).solve() if scheme else _plain(curve, *given)
         found.anchor[part], found.offset[part] = answer
-    if np.count_nonzero(finite < n):
+    if np.count_nonzero(finite_count < n):
         np.multiply(found.p, x > -np.inf, out=found.p)
     return found
 
 
 def _plain(
-    curve: Curve, x: Array, k: Array, finite: Array, tau: float | Array, p: Array
+    curve: Curve, x: Array, k: Array, finite_count: Array, tau: float | Array, p: Array
 ) -> tuple[Array, Array]:
     """Anchors and offsets by `root.solve_rows` in float64; p gets the shares."""
     x = x.astype(np.float64)
     whole = np.floor(k)
-    budget = Budget(whole.astype(np.int64), k - whole, finite)
+    budget = Budget(whole.astype(np.int64), k - whole, finite_count)
 
     def split(middle: Any) -> Any:
         return root.gap_of(x, x, middle)
 
-    row = narrowed(split, budget, tau, moments(x, finite), True)
+    row = narrowed(split, budget, tau, moments(x, finite_count), True)
     a, t = root.solve_rows(curve, x, budget, tau, row)
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
@@ -135,9 +135,9 @@ class _Block:
     """
 
     def __init__(
-        self, scheme: Scheme, x: Array, k: Any, finite: Any, tau: Any, p: Array
+        self, scheme: Scheme, x: Array, k: Any, finite_count: Any, tau: Any, p: Array
     ) -> None:
-        self.scheme, self.x, self.k, self.finite = scheme, x, k, finite
+        self.scheme, self.x, self.k, self.finite_count = scheme, x, k, finite_count
         self.tau, self.p, self.n = tau, p, x.shape[-1]
         self.zero, self.one = map(math.isfinite, scheme.curve.support)
         self.single = x.ndim == 1
@@ -258,12 +258,12 @@ class _Block:
         """
         scheme, k, n = self.scheme, self.k, self.n
         low, high = scheme.curve.support
-        few = min(k, self.finite - k) <= 2 * (n // _SAMPLE)
+        few = min(k, self.finite_count - k) <= 2 * (n // _SAMPLE)
         sample = self.x[:: n // _SAMPLE]
         sample = sample[sample > -np.inf]
         if not scheme.free or (few and (self.zero or self.one)) or not sample.size:
             return None
-        budget = k * (sample.size / self.finite)
+        budget = k * (sample.size / self.finite_count)
         index = sample.size - math.ceil(budget)
         self.anchor = np.partition(sample, index)[index]
         sample = divide(sample - self.anchor, self.tau)
@@ -399,7 +399,10 @@ class _Sums:
         if not isinstance(t, np.ndarray):
             return m + sum(map(np.count_nonzero, masks))
         dtype = self.v.dtype  # np.count_nonzero is slower along an axis
-        return sum(row_dot(w, w, WHOLE) for w in (mask.astype(dtype) for mask in masks))
+        return sum(
+            row_dot(w, w, LINE_OF_COUNTS)
+            for w in (mask.astype(dtype) for mask in masks)
+        )
 
 
 def _some(truth: Any) -> Any:

@@ -376,9 +376,9 @@ def _sums_of_logs(
 ) -> Array:
     """The product of the quiet entries' factors and e^{-ikt}, from its logarithm."""
     angle, sine, chord, N = circle.angle, circle.sine, circle.chord, circle.N
-    whole = np.mod(circle.node * turns, N) / N
+    turned = np.mod(circle.node * turns, N) / N
     size = np.zeros_like(chord)
-    phase = 2 * (angle * offset + np.pi * whole)
+    phase = 2 * (angle * offset + np.pi * turned)
     a, b = chord / 2, 2 * angle - sine
     for j, (even, odd) in enumerate(moments.swapaxes(0, 1), 1):
         size -= a * (even / j)
@@ -427,21 +427,21 @@ def law_blocks(
     rows: NumPyRows, temperature: float | Array
 ) -> Iterator[tuple[Any, Block]]:
     """The rows whose marginals are not all 0 or 1, block by block."""
-    which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite))
+    which = np.flatnonzero((rows.k > 0) & (rows.k < rows.finite_count))
     n = rows.x.shape[1]
     size = max(1, _BLOCK_ENTRIES // n) if n <= _LONGEST_IN_BLOCKS else 1
     for start in range(0, which.size, size):
         part: Any = which[start : start + size]
         if part[-1] - part[0] == part.size - 1:
             part = slice(part[0], part[-1] + 1)  # a view is cheaper than a copy
-        given = rows.x[part], rows.k[part], rows.finite[part]
+        given = rows.x[part], rows.k[part], rows.finite_count[part]
         yield part, _tilted(*given, of_part(temperature, part))
 
 
 def all_or_none(rows: NumPyRows) -> Array:
     """The marginals of rows with k = 0 or k = n, and 0 for all other rows."""
     out = np.zeros(rows.x.shape, rows.x.dtype)
-    full = np.flatnonzero((rows.k == rows.finite) & (rows.k > 0))
+    full = np.flatnonzero((rows.k == rows.finite_count) & (rows.k > 0))
     if full.size:
         out[full] = rows.x[full] > -np.inf
     return out

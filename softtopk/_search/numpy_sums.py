@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._rows.namespace import choose
-from .._rows.numpy_rows import WHOLE, Array, row_dot, row_sum
+from .._rows.numpy_rows import LINE_OF_COUNTS, Array, row_dot, row_sum
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 
 # m, P, C and W (and P for S): one number for each row, or one number.
@@ -163,7 +163,7 @@ class _ExpSums(Scheme):
     def sums(self, v: Array, t: Any) -> ShareSums:
         low = np.less_equal(v, column(np.exp(t), v), out=self.room(v)[0])
         S = row_dot(v, low)
-        return v.shape[-1] - row_dot(low, low, WHOLE), S, S, S
+        return v.shape[-1] - row_dot(low, low, LINE_OF_COUNTS), S, S, S
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (v > column(np.exp(t), v),)
@@ -193,7 +193,7 @@ class _LaplaceSums(Scheme):
         P = row_dot(v, side) / (2 * s)
         np.subtract(1, side, out=side)
         C = row_dot(np.divide(1, v, out=inverse), side) * (s / 2)
-        return row_dot(side, side, WHOLE), P, C, P + C
+        return row_dot(side, side, LINE_OF_COUNTS), P, C, P + C
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
         return (v >= column(np.exp(t), v),)
@@ -224,10 +224,10 @@ class _SigmoidSums(Scheme):
         _bounded(v, s, q)
         q /= np.add(v, s, out=side)
         np.greater_equal(v, s, out=side)
-        C, m = row_dot(q, side), row_dot(side, side, WHOLE)
+        C, m = row_dot(q, side), row_dot(side, side, LINE_OF_COUNTS)
         np.subtract(1, side, out=side)
         P = row_dot(q, side)
-        return m, P, C, P + C - row_dot(q, q, WHOLE)
+        return m, P, C, P + C - row_dot(q, q, LINE_OF_COUNTS)
 
     def write_shares(self, v: Array, t: Any) -> None:
         # Shares must be in the order of the scores.  1 / (1 + s / v) keeps it, since
@@ -257,11 +257,11 @@ class _ClipSums(Scheme):
         np.subtract(v, column(t, v), out=share)
         share.clip(0, 1, out=share)
         np.floor(share, out=bound)
-        ones = row_dot(bound, bound, WHOLE)
+        ones = row_dot(bound, bound, LINE_OF_COUNTS)
         share -= bound
         P = row_sum(share)
         np.ceil(share, out=bound)
-        W = row_dot(bound, bound, WHOLE)
+        W = row_dot(bound, bound, LINE_OF_COUNTS)
         return W + 2 * ones, P, ones, W
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
@@ -294,7 +294,7 @@ class _TriangularSums(Scheme):
         np.square(q, out=q)
         q *= 0.5
         P = row_dot(q, np.subtract(1, high, out=z))
-        return row_dot(high, high, WHOLE), P, row_dot(q, high), W
+        return row_dot(high, high, LINE_OF_COUNTS), P, row_dot(q, high), W
 
     def advance(self, t: Any, k: Any, sums: ShareSums) -> tuple[Any, Any]:
         m, P, C, W = sums
@@ -413,7 +413,7 @@ def _counted_below(v: Array, low: Array, p: Array, W: Any) -> ShareSums:
     are an interval, `_Block._start` has found its middle before.)
     """
     S = np.maximum(row_dot(p, low), np.finfo(np.float64).tiny)
-    return v.shape[-1] - row_dot(low, low, WHOLE), S, 0.0, W
+    return v.shape[-1] - row_dot(low, low, LINE_OF_COUNTS), S, 0.0, W
 
 
 _SCHEMES: dict[Curve, type[Scheme]] = {
@@ -444,7 +444,9 @@ def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
     """
     n = d.shape[-1]
     centre = row_sum(d) / n
-    deviation = np.sqrt(np.maximum(row_dot(d, d, WHOLE) / n - centre * centre, 0))
+    deviation = np.sqrt(
+        np.maximum(row_dot(d, d, LINE_OF_COUNTS) / n - centre * centre, 0)
+    )
     r = deviation / spread
     # Infinite scores make r NaN or infinite.  The scores then tell nothing about the
     # offset, and the result is the mean of the noise.

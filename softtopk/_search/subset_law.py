@@ -27,7 +27,7 @@ from .._rows.budget import Budget
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from ..curves import SIGMOID
-from .special_rows import rows_in_range, searched
+from .selection_search import rows_in_range, searched
 from .start import counted_moments
 
 DEPTH = {8: 27, 4: 13}

@@ -15,7 +15,7 @@ import softtopk as stk
 from softtopk._adapters.base_adapter import Base
 from softtopk._rows import namespace
 from softtopk._rules.sorting_rule import SortedRows
-from softtopk._search import balance_search, costs_search, special_rows
+from softtopk._search import balance_search, costs_search, selection_search
 
 X = np.random.default_rng(0).standard_normal((4, 6))
 
@@ -154,7 +154,7 @@ class Strict(Base):
 
     @staticmethod
     def select(curve, rows, check, shares=False):
-        return special_rows.selected(curve, *rows[:4], False)
+        return selection_search.selected(curve, *rows[:4], False)
 
     @staticmethod
     def arrange(what, curve, x, tau, check):

@@ -233,7 +233,7 @@ def test_a_budget_and_a_temperature_of_each_row(by_operations):
 
 
 @few
-def test_special_rows_are_those_of_the_other_path(curve, by_operations):
+def test_rows_out_of_range_are_those_of_the_other_path(curve, by_operations):
     def found():
         x = SPECIAL.clone().requires_grad_()
         p = st.soft_topk(x, COUNTS, curve, check=False)

@@ -14,7 +14,7 @@ from torch.autograd import forward_ad
 import softtopk.torch as stk
 from softtopk import curves
 from softtopk._rules import selection_rule
-from softtopk._search import numpy_for_tensors
+from softtopk._search import numpy_for_libraries
 from softtopk._search.numpy_sums import scheme_of
 
 
@@ -130,7 +130,7 @@ def curve_of(name):
 def quick(monkeypatch):
     """How often a search and a derivative are NumPy's."""
     places = {
-        "solved_by_numpy": numpy_for_tensors,
+        "solved_by_numpy": numpy_for_libraries,
         "pull_selection_on_numpy": selection_rule,
     }
     counts = dict.fromkeys(places, 0)
@@ -231,9 +231,9 @@ def test_a_tensor_as_temperature_keeps_entmax_on_numpys_solver(
     alpha, learned, special, monkeypatch
 ):
     """Also where the temperature has a derivative, which is that of the division."""
-    calls, inner = [], numpy_for_tensors.simplex_by_numpy
+    calls, inner = [], numpy_for_libraries.simplex_by_numpy
     monkeypatch.setattr(
-        numpy_for_tensors, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
+        numpy_for_libraries, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v = scores(3, 8), scores(3, 8, seed=1)
     if special:
@@ -281,9 +281,9 @@ def test_a_temperature_out_of_range_is_named(value, learned, call):
 @pytest.mark.parametrize("alpha", [1.25, 1.5, 1.75, 2.0])
 def test_entmax_from_its_shares_is_that_of_the_sums(alpha, shape, monkeypatch):
     """Eager and looked at it is NumPy's, with a derivative that knows p alone."""
-    calls, inner = [], numpy_for_tensors.simplex_by_numpy
+    calls, inner = [], numpy_for_libraries.simplex_by_numpy
     monkeypatch.setattr(
-        numpy_for_tensors, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
+        numpy_for_libraries, "simplex_by_numpy", lambda *a: calls.append(1) or inner(*a)
     )
     x, v, w = (scores(*shape, seed=i) for i in range(3))
     x.view(-1)[[1, 2]] = -torch.inf

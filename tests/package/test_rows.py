@@ -12,7 +12,7 @@ from rows import long_double
 import softtopk as stk
 from softtopk._rows.numpy_rows import (
     LINE,
-    WHOLE,
+    LINE_OF_COUNTS,
     as_numpy_rows,
     as_real,
     check_temperature,
@@ -70,8 +70,8 @@ def test_where_turns_entries_into_minus_infinity():
     x = np.array([[1.0, np.nan, np.inf], [2.0, 3.0, 4.0]])
     rows = as_numpy_rows(x, 1, where=[[True, False, False], [True, True, False]])
     assert rows.x.tolist() == [[1, -np.inf, -np.inf], [2, 3, -np.inf]]
-    assert rows.finite.tolist() == [1, 2]
-    assert as_numpy_rows(x[1], 1, where=True).finite.tolist() == [3]
+    assert rows.finite_count.tolist() == [1, 2]
+    assert as_numpy_rows(x[1], 1, where=True).finite_count.tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,18 @@ def test_temperature_must_be_finite_and_positive(value):
     assert check_temperature(np.float32(0.5)) == 0.5
 
 
-SIZES = [1, 31, LINE, LINE + 1, 1000, 9_973, WHOLE, WHOLE + 1, 50_000, 3 * WHOLE + 17]
+SIZES = [
+    1,
+    31,
+    LINE,
+    LINE + 1,
+    1000,
+    9_973,
+    LINE_OF_COUNTS,
+    LINE_OF_COUNTS + 1,
+    50_000,
+    3 * LINE_OF_COUNTS + 17,
+]
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -202,7 +213,7 @@ def test_row_dot_in_lines(n):
     a, b = rng.integers(-9, 9, size=(2, 3, n)).astype(float)
     np.testing.assert_array_equal(row_dot(a, b), (a * b).sum(axis=-1))
     np.testing.assert_array_equal(row_dot(a[0], b[0]), (a[0] * b[0]).sum())
-    np.testing.assert_array_equal(row_dot(a, b, WHOLE), (a * b).sum(axis=-1))
+    np.testing.assert_array_equal(row_dot(a, b, LINE_OF_COUNTS), (a * b).sum(axis=-1))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -248,7 +248,7 @@ def beside_the_cpu() -> None:
     )
 
 
-def special_rows() -> None:
+def rows_out_of_range() -> None:
     """Rows out of range are NaN, beside rows that are not."""
     x, k = torch.randn(40, 60), torch.full((40,), 4.5)
     inf = torch.inf
@@ -378,7 +378,7 @@ def far_entries() -> None:
 def main() -> int:
     figures = guarded("tiles", tiles) or {}
     keep("check", figures)
-    for step in (sixteen_bits, beside_the_cpu, special_rows, shapes):
+    for step in (sixteen_bits, beside_the_cpu, rows_out_of_range, shapes):
         guarded(step.__name__, step)
     if not DRY:
         figures["waits"] = guarded("waits", waits)

@@ -1,6 +1,7 @@
 """NumPy's searches for rows of other libraries, given as arrays of 32 or 64 bits.
 
-The adapters have converted them: see `select_on_numpy` in `torch_autograd_selection`.
+Eager PyTorch on the CPU uses them all, and eager JAX on the CPU that of a balance.  The
+adapters have converted the arrays: see `select_on_numpy` in `torch_autograd_selection`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ more entries than the second; all others to `numpy_entmax.py`, with its own limi
 def solved_by_numpy(
     curve: Curve, x: Any, whole: Any, part: Any, tau: float, sums: Any = None
 ) -> tuple[tuple[Any, Any, Any], bool]:
-    """`special_rows.solved` by the solver for NumPy, and whether the rows are plain.
+    """`selection_search.solved` by the solver for NumPy; whether all rows are plain.
 
     The budget is one number, or one for each row.  Arguments out of range raise the
     errors of NumPy's functions.
@@ -67,8 +68,8 @@ def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
             if p is not None:
                 return p.reshape(x.shape)
     flat = np.ascontiguousarray(x).reshape(-1, n)
-    finite = count_finite(flat, "x")
-    check_finite(finite, "x")
+    finite_count = count_finite(flat, "x")
+    check_finite(finite_count, "x")
     return entmax_shares(flat, b, tau)[0].reshape(x.shape)
 
 
@@ -83,14 +84,16 @@ def marginals_by_numpy(
     batch, n = x.shape[:-1], x.shape[-1]
     flat = np.ascontiguousarray(x).reshape(-1, n)
     k = np.broadcast_to(whole, batch).reshape(-1)
-    finite = np.count_nonzero(flat > -np.inf, axis=-1)
+    finite_count = np.count_nonzero(flat > -np.inf, axis=-1)
     tiny = np.finfo(x.dtype).tiny
     in_range = tiny <= tau <= 1 / tiny and bool(
         (flat < np.inf).all() and (part == 0).all()
     )
-    if not (in_range and bool(((k >= 0) & (k <= finite)).all())):
+    if not (in_range and bool(((k >= 0) & (k <= finite_count)).all())):
         return None
-    rows = NumPyRows(flat, k.astype(float), finite, x.shape, batch, (-1,), x.shape)
+    rows = NumPyRows(
+        flat, k.astype(float), finite_count, x.shape, batch, (-1,), x.shape
+    )
     p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)
     parts = list(law_blocks(rows, float(tau)))
     for at, block in parts:

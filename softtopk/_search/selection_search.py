@@ -1,4 +1,4 @@
-"""Which rows have no threshold, and the search for the others."""
+"""The search of a selection, and which rows have no threshold to search for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .start import Moments, counted_moments, narrowed
 def selected(
     curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
-    """Shares, anchors and offsets; `plain` if `check_values` found no special row."""
+    """Shares, anchors and offsets; `plain` if `check_values` found all rows plain."""
     n, row = counted_moments(x)
     return solved(curve, x, Budget(whole, part, n), tau, row, plain)
 
