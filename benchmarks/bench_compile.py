@@ -35,7 +35,7 @@ PARTS = {
     "anchor": ("follow", "rebase"),
     "shares": ("shares", "distances"),
     "rows out of range, or with nothing to select": ("solved",),
-    "middle of a gap": ("gap_of", "settled"),
+    "middle of a gap": ("neighbours_of", "settled"),
 }
 """The parts of the program, by the functions whose lines they are."""
 

@@ -39,7 +39,7 @@ That is, if it sets `own_rows` or `in_memory` to True, or defines `how`.
 """
 
 
-class Way(NamedTuple):
+class SelectMethod(NamedTuple):
     """How an adapter selects from scores, which decides what their rows hold.
 
     Attributes
@@ -51,13 +51,14 @@ class Way(NamedTuple):
     raw : bool
         Whether `select` takes scores of 16 bits without conversion, with the numbers of
         a row in the type of `wide`, and makes the results of a row out of range NaN.
-    by : optional
-        What the adapter has found out and its `select` needs.
+    scheme : optional
+        How the curve is summed, if the adapter has found this out and its `select` is
+        to use it.
     """
 
     numbers: bool = False
     raw: bool = False
-    by: Any = None
+    scheme: Any = None
 
 
 class Adapter(Protocol):
@@ -304,7 +305,7 @@ class Adapter(Protocol):
     def loss_type(self, dtype: Any, like: Any) -> Any:
         """The type in which the library returns a loss of scores of this type."""
 
-    def how(self, x: Any, curve: Curve, check: bool | None) -> Way:
+    def how(self, x: Any, curve: Curve, check: bool | None) -> SelectMethod:
         """How `select` takes these scores."""
 
     def wide(self, x: Any) -> Any:
@@ -335,7 +336,7 @@ class Adapter(Protocol):
         """
 
     def spend(
-        self, call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+        self, options: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         """Shares ``(..., n)``, anchors and offsets ``(...)``: `costs_search.spent`.
 
@@ -345,7 +346,7 @@ class Adapter(Protocol):
     def cost_rows(self, asked: Any) -> Any:
         """Checked rows with their costs, in place of `costs_body.checked_costs`."""
 
-    def balance(self, call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+    def balance(self, options: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         """Shares ``(..., m, n)`` with both budgets, m >= n: `balance_search.balanced`.
 
         Its derivatives are `push_balance` and `pull_balance` of `balance_rule`.

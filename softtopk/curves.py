@@ -514,9 +514,9 @@ def _power_gap(curve: Curve, b: float, t: Any, p: Any, alpha: float = 1.0) -> An
     excess = p - q
     close = abs(excess) < 0.5 * q
     log_ratio = xp.log1p(xp.where(close, excess, 0) / xp.where(close, q, 1))
-    near = power * xp.expm1(b * log_ratio) / b if b else log_ratio
-    far = curve.inverse(xp.where(p > 0, p, 1)) - v
-    rise = xp.where(close, near, far)
+    rise_if_close = power * xp.expm1(b * log_ratio) / b if b else log_ratio
+    rise_if_not = curve.inverse(xp.where(p > 0, p, 1)) - v
+    rise = xp.where(close, rise_if_close, rise_if_not)
     part = xp.where(p > 0, p * rise, 0)
     if b < 0:  # the inverse of a tiny share may overflow, and p^alpha does not
         part = xp.where(close, part, (p**alpha - p) / b - p * v)

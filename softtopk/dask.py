@@ -847,12 +847,12 @@ def _search(
     """Anchors and offsets of the rows."""
     a = np.zeros(rows.count)
     t = np.where(k > 0, -math.inf, math.inf)
-    free = np.flatnonzero((k > 0) & (k < survey.n))
-    if not free.size:
+    inner = np.flatnonzero((k > 0) & (k < survey.n))
+    if not inner.size:
         return a, t
-    given = survey.only(free)
-    whole = np.floor(k[free])
-    budget = Budget(whole.astype(np.int64), k[free] - whole, given.n)
+    given = survey.only(inner)
+    whole = np.floor(k[inner])
+    budget = Budget(whole.astype(np.int64), k[inner] - whole, given.n)
     short = rows.x.dtype == np.float32
     search = chunk_search.ChunkSearch(rows.curve, given, budget, rows.tau, short)
     many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
@@ -860,9 +860,9 @@ def _search(
         columns = search.nodes.a, search.nodes.t, search.near(), *search.windows()
         how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
         how["most"] = 64 + 4 * search.most() // many
-        found = rows.run(_sums_at_nodes, *columns, active=free[search.active], **how)
+        found = rows.run(_sums_at_nodes, *columns, active=inner[search.active], **how)
         search.learn(chunk_sums.of_all_rows(found, chunk_sums.NodeSums))
-    a[free], t[free] = search.answer
+    a[inner], t[inner] = search.answer
     return a, t
 
 
@@ -1155,17 +1155,17 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     k = _allowed(rows, budgets, survey.n)
     pivot = np.full(rows.count, math.inf)
     above, tied = np.zeros((2, rows.count))
-    free = np.flatnonzero(k > 0)
-    if free.size:
-        given = survey.only(free)
-        search = chunk_order.PlaceSearch(given, np.ceil(k[free]))
+    positive = np.flatnonzero(k > 0)
+    if positive.size:
+        given = survey.only(positive)
+        search = chunk_order.PlaceSearch(given, np.ceil(k[positive]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.active.size:
             how = {"most": 64 + 4 * search.most() // many}
             columns = search.nodes, search.every()
             found = rows.run(
-                chunk_order.count, *columns, active=free[search.active], **how
+                chunk_order.count, *columns, active=positive[search.active], **how
             )
             search.learn(chunk_sums.of_all_rows(found, chunk_sums.Counts))
-        pivot[free], above[free], tied[free] = search.answer
+        pivot[positive], above[positive], tied[positive] = search.answer
     return _Ranked(rows, k, pivot, above, tied)

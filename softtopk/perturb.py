@@ -159,11 +159,11 @@ class Noise:
         if self.density is not None:
             return self.density(s)
         step = 1e-3 * self.width
-        near, far = (
+        narrow, wide = (
             (self.cdf(s + j * step) - self.cdf(s - j * step)) / (2 * j * step)
             for j in (1, 2)
         )
-        return np.maximum((4 * near - far) / 3, 0.0)
+        return np.maximum((4 * narrow - wide) / 3, 0.0)
 
     @property
     def width(self) -> float:
@@ -325,8 +325,8 @@ def _quadrature(
         low, high, coarse, before, depth = stack.pop()
         middle = 0.5 * (low + high)
         left, right = panel(low, middle), panel(middle, high)
-        gap = np.abs(left + right - coarse)
-        change = gap.sum(axis=1, keepdims=True)
+        difference = np.abs(left + right - coarse)
+        change = difference.sum(axis=1, keepdims=True)
         size = (np.abs(left) + np.abs(right)).sum(axis=1, keepdims=True)
         # The first panels have no rate of convergence yet: more is asked of them.
         limit = _TOLERANCE if depth else _GAIN * _TOLERANCE
@@ -335,7 +335,7 @@ def _quadrature(
         if small or not splits or depth == _MAX_DEPTH:
             value += left + right
             gained = change <= _GAIN * before
-            error += np.where(gained, _GAIN * gap, np.maximum(change, before))
+            error += np.where(gained, _GAIN * difference, np.maximum(change, before))
         else:
             stack += [
                 (low, middle, left, change, depth + 1),

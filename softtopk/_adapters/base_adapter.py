@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from .._contract import Way
+from .._contract import SelectMethod
 from .._search import polynomials, subset_law
 from ..curves import Curve
 
@@ -38,8 +38,8 @@ class Base:
         return False
 
     @staticmethod
-    def how(x: Any, curve: Curve, check: bool | None) -> Way:
-        return Way()
+    def how(x: Any, curve: Curve, check: bool | None) -> SelectMethod:
+        return SelectMethod()
 
     horner = staticmethod(polynomials.horner)
 

@@ -357,8 +357,8 @@ class _Jax(Base):
         return _jitted_arrange(what, curve, x, tau)
 
     @staticmethod
-    def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
-        return _jitted_spend(call, x, whole, part, c, tau)
+    def spend(options: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
+        return _jitted_spend(options, x, whole, part, c, tau)
 
     @staticmethod
     def over_nodes(term: Any, entries: Any, numbers: Any) -> Any:
@@ -399,13 +399,13 @@ class _Jax(Base):
         return _jitted_subset(x, whole, part, tau)
 
     @staticmethod
-    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
-        if call.look:  # nothing is traced
+    def balance(options: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+        if options.look:  # nothing is traced
             u = _Jax.numbers(
-                numpy_for_libraries.balanced_by_numpy(call, x, k, c, tau), x
+                numpy_for_libraries.balanced_by_numpy(options, x, k, c, tau), x
             )
-            return balance_search.balanced_shares(call.curve, u)
-        return _jitted_balance(call, x, k, c, tau)[0]
+            return balance_search.balanced_shares(options.curve, u)
+        return _jitted_balance(options, x, k, c, tau)[0]
 
     @staticmethod
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
@@ -477,33 +477,33 @@ def _subset_rule(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _spend(call: Any, *given: Any) -> tuple[Any, Any, Any]:
-    return costs_search.spent(call, *given)
+def _spend(options: Any, *given: Any) -> tuple[Any, Any, Any]:
+    return costs_search.spent(options, *given)
 
 
 @_spend.defjvp
-def _spend_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _spend_rule(options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     x, _, _, c, tau = primals
-    p, a, t = _spend(call, *primals)
+    p, a, t = _spend(options, *primals)
     dx, _, dk, dc, dtau = tangents
-    dp, dt = costs_rule.push_costs(call, (x, c, a, t, tau), dx, dk, dc, dtau)
+    dp, dt = costs_rule.push_costs(options, (x, c, a, t, tau), dx, dk, dc, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _balance_at(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
+def _balance_at(options: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
     with jax.default_matmul_precision("highest"):
-        u = balance_search.balanced(call, x, k, c, tau)
-    return balance_search.balanced_shares(call.curve, u), u
+        u = balance_search.balanced(options, x, k, c, tau)
+    return balance_search.balanced_shares(options.curve, u), u
 
 
 @_balance_at.defjvp
-def _balance_rule(call: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
-    p, u = _balance_at(call, *primals)
+def _balance_rule(options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    p, u = _balance_at(options, *primals)
     dS, dk, dc, dtau = tangents
     with jax.default_matmul_precision("highest"):
         return (p, u), balance_rule.push_balance(
-            call.curve, dS, dk, dc, dtau, u, primals[3]
+            options.curve, dS, dk, dc, dtau, u, primals[3]
         )
 
 

@@ -216,12 +216,12 @@ class Call(NumPy):
         return self._rows, c
 
     def spend(
-        self, call: Any, x: Array, whole: Any, part: Any, c: Array, tau: Any
+        self, options: Any, x: Array, whole: Any, part: Any, c: Array, tau: Any
     ) -> tuple[Array, Array, Array]:
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
-        p, a, t = costs_search.spent(call, x, whole, part, c, tau)
+        p, a, t = costs_search.spent(options, x, whole, part, c, tau)
         at = x, c, a, t, tau
-        self.solved = CostPoint(call, self.given, at, self._cost_shape)
+        self.solved = CostPoint(options, self.given, at, self._cost_shape)
         return p, a, t
 
     def select(self, curve: Curve, asked: CallRows, *_: Any) -> tuple[Array, ...]:
@@ -270,14 +270,14 @@ class Call(NumPy):
         first = m if curve is CLIP else np.expm1(b * np.log(m)) / b
         return p, top, -first
 
-    def balance(self, call: Any, x: Array, k: Array, c: Array, tau: Any) -> Array:
+    def balance(self, options: Any, x: Array, k: Array, c: Array, tau: Any) -> Array:
         """Shares with both budgets, a matrix at a time."""
         p, self.balanced = np.empty(x.shape), []
         for i, given in enumerate(zip(x, k, c, strict=True)):
             warm = float(of_part(self.tau, i))
-            one, at = on_matrix(call, *given, warm)
+            one, at = on_matrix(options, *given, warm)
             p[i] = at.p + one.known
-            self.balanced.append((call.curve, one.x, at, warm))
+            self.balanced.append((options.curve, one.x, at, warm))
         return p
 
     def partition(self, rows: CallRows) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 
 from .. import curves as curves
-from .._contract import Adapter, Way
+from .._contract import Adapter, SelectMethod
 from .._kernels import torch_launch as kernels
 from .._rows.namespace import register
 from .._rules.sorting_rule import SortedRows
@@ -42,14 +42,16 @@ class Torch(Arrays):
         if torch.compiler.is_compiling():
             kind = selection.SelectShares if shares else selection.Select
             return kind.apply(curve, *at)
-        way = rows.way or Torch.how(x, curve, check)
-        if way.by is not None and not (isinstance(tau, torch.Tensor) and tau.ndim):
+        method = rows.method or Torch.how(x, curve, check)
+        if method.scheme is not None and not (
+            isinstance(tau, torch.Tensor) and tau.ndim
+        ):
             if autograd.is_recorded(x, part, tau):
-                return selection.QuickSelect.apply(curve, *at, way.by)
-            return selection.select_on_numpy(curve, at, way.by)[0]
+                return selection.QuickSelect.apply(curve, *at, method.scheme)
+            return selection.select_on_numpy(curve, at, method.scheme)[0]
         autograd.one_forward_mode()
-        call = selection.SelectCall(curve, Torch.looks(x, check))
-        return selection.EagerSelect.apply(call, *at)
+        options = selection.SelectOptions(curve, Torch.looks(x, check))
+        return selection.EagerSelect.apply(options, *at)
 
     hold, spoil = staticmethod(autograd.hold), staticmethod(autograd.spoil)
 
@@ -64,50 +66,50 @@ class Torch(Arrays):
     def arrange(
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        if Torch.how(x, curve, check).by and not internals.in_dual_level():
+        if Torch.how(x, curve, check).scheme and not internals.in_dual_level():
             return arranging.arrange(what, curve, x, tau)
         at = SortedRows(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
-        free = not (internals.transformed() or torch.compiler.is_compiling())
-        if free and not autograd.is_recorded(x, tau):
+        eager = not (internals.transformed() or torch.compiler.is_compiling())
+        if eager and not autograd.is_recorded(x, tau):
             return value
         # The value is the accurate one, and the derivatives are those of `moved`.
         moved = getattr(at, f"moved_{what}")(x, tau)
         return value + (moved - moved.detach())
 
     @staticmethod
-    def spend(call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
+    def spend(options: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
-            return torch_autograd_costs.Spend.apply(call, x, whole, part, c, tau)
+            return torch_autograd_costs.Spend.apply(options, x, whole, part, c, tau)
         autograd.one_forward_mode()
-        return torch_autograd_costs.EagerSpend.apply(call, x, whole, part, c, tau)
+        return torch_autograd_costs.EagerSpend.apply(options, x, whole, part, c, tau)
 
     @staticmethod
     def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
             return torch_autograd_subset.Subset.apply(x, whole, part, tau)
-        if not tau.ndim and Torch.how(x, curves.SIGMOID, None).by:
+        if not tau.ndim and Torch.how(x, curves.SIGMOID, None).scheme:
             return torch_autograd_subset.QuickSubset.apply(x, whole, part, tau)
         autograd.one_forward_mode()
         return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
     def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
-        if Torch.how(x, curves.SIGMOID, None).by and not internals.in_dual_level():
+        if Torch.how(x, curves.SIGMOID, None).scheme and not internals.in_dual_level():
             return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
         return None
 
     @staticmethod
-    def balance(call: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
+    def balance(options: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if is_divided(x):
             raise NotImplementedError(
                 "balanced_topk takes no DTensor: PyTorch solves no divided systems; "
                 "gather the scores (full_tensor), or give each process its matrices"
             )
         if torch.compiler.is_compiling():
-            return torch_autograd_balance.Balance.apply(call, x, k, c, tau)[0]
+            return torch_autograd_balance.Balance.apply(options, x, k, c, tau)[0]
         autograd.one_forward_mode()
-        return torch_autograd_balance.EagerBalance.apply(call, x, k, c, tau)[0]
+        return torch_autograd_balance.EagerBalance.apply(options, x, k, c, tau)[0]
 
     @staticmethod
     def number(value: Any) -> Any:
@@ -119,25 +121,25 @@ class Torch(Arrays):
         return value.item() if value.is_floating_point() else value
 
     @staticmethod
-    def how(x: Any, curve: curves.Curve, check: bool | None) -> Way:
-        """By NumPy's sums, which `Way.by` holds then, a kernel or PyTorch's operations.
+    def how(x: Any, curve: curves.Curve, check: bool | None) -> SelectMethod:
+        """By NumPy's sums, with their scheme, by a kernel, or by PyTorch's operations.
 
         A kernel takes scores of 16 bits without conversion, and Python numbers as the
         budget and the temperature.
         """
-        looks, far = Torch.looks(x, check), kernels.ON_CPU or not x.is_cpu
-        fused = far and selection.is_fused(curve, x)
+        looks, on_device = Torch.looks(x, check), kernels.ON_CPU or not x.is_cpu
+        fused = on_device and selection.is_fused(curve, x)
         if looks or not fused:
             known = not looks or fused or not x.is_cpu or type(x) not in PLAIN
             if known or internals.intercepted():
-                return Way()
+                return SelectMethod()
             sums = scheme_of(curve)
-            return Way(sums is not None, by=sums)
+            return SelectMethod(sums is not None, scheme=sums)
         if torch.compiler.is_compiling():
-            return Way(raw=True)
+            return SelectMethod(raw=True)
         if internals.transformed() or internals.in_dual_level():
-            return Way()
-        return Way(numbers=True, raw=True)
+            return SelectMethod()
+        return SelectMethod(numbers=True, raw=True)
 
     @staticmethod
     def wide(x: Any) -> Any:

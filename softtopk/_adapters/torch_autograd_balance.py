@@ -23,13 +23,15 @@ class Balance(Function):
     """From scores, budgets and tau to the shares and the distances u."""
 
     @staticmethod
-    def forward(call: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
-        if call.look:
+    def forward(options: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
+        if options.look:
             given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
-            u = Arrays.numbers(numpy_for_libraries.balanced_by_numpy(call, *given), x)
+            u = Arrays.numbers(
+                numpy_for_libraries.balanced_by_numpy(options, *given), x
+            )
         else:
-            u = _exact(balance_search.balanced, call, x, k, c, tau)
-        return balance_search.balanced_shares(call.curve, u), u
+            u = _exact(balance_search.balanced, options, x, k, c, tau)
+        return balance_search.balanced_shares(options.curve, u), u
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -43,11 +45,11 @@ class Balance(Function):
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+    def vmap(info: Any, in_dims: Any, options: Any, *given: Any) -> tuple[Any, Any]:
         x, k, c, tau = batched(info, in_dims[1:], given)
         (tau,) = as_rows_of(x[..., 0, 0], [tau])
         kind = Balance if torch.compiler.is_compiling() else EagerBalance
-        return kind.apply(call, x, k, c, tau), (0, 0)
+        return kind.apply(options, x, k, c, tau), (0, 0)
 
 
 class EagerBalance(Balance):

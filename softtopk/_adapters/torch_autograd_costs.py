@@ -17,28 +17,28 @@ class Spend(Function):
 
     @staticmethod
     def forward(
-        call: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
+        options: Any, x: Any, whole: Any, part: Any, c: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        return costs_search.spent(call, x, whole, part, c, tau)
+        return costs_search.spent(options, x, whole, part, c, tau)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.call, x, _, _, c, tau = inputs
+        ctx.options, x, _, _, c, tau = inputs
         _, a, t = output
         ctx.mark_non_differentiable(a)
         ctx.save_for_backward(x, c, a, t, tau)
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gc, gtau = costs_rule.pull_costs(ctx.call, ctx.saved_tensors, gp, gt)
+        gx, gk, gc, gtau = costs_rule.pull_costs(ctx.options, ctx.saved_tensors, gp, gt)
         return None, gx, None, gk, gc, gtau
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, call: Any, *given: Any) -> tuple[Any, Any]:
+    def vmap(info: Any, in_dims: Any, options: Any, *given: Any) -> tuple[Any, Any]:
         x, whole, part, c, tau = batched(info, in_dims[1:], given)
         whole, part, tau = as_rows_of(x[..., 0], [whole, part, tau])
         kind = Spend if torch.compiler.is_compiling() else EagerSpend
-        return kind.apply(call, x, whole, part, c, tau), (0, 0, 0)
+        return kind.apply(options, x, whole, part, c, tau), (0, 0, 0)
 
 
 class EagerSpend(Spend):
@@ -60,5 +60,5 @@ class EagerSpend(Spend):
         at = ctx.saved_tensors
         values = at[0], at[3], at[1], at[4]
         given = tangents_of(values, (tangents[1], *tangents[3:]))
-        dp, dt = costs_rule.push_costs(ctx.call, at, *given)
+        dp, dt = costs_rule.push_costs(ctx.options, at, *given)
         return dp, None, dt

@@ -105,7 +105,7 @@ class Select(Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
         x, *rest = batched(info, in_dims[1:], given)
-        kind = EagerSelect if isinstance(curve, SelectCall) else Select
+        kind = EagerSelect if isinstance(curve, SelectOptions) else Select
         return kind.apply(curve, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
 
 
@@ -129,7 +129,7 @@ class SelectShares(Select):
         return None, gx, None, gk, gtau
 
 
-class SelectCall:
+class SelectOptions:
     """A curve, whether to check values, and whether the check found all rows plain."""
 
     def __init__(self, curve: Any, look: bool) -> None:
@@ -144,17 +144,17 @@ class EagerSelect(Select):
 
     @staticmethod
     def forward(
-        call: Any, x: Any, whole: Any, part: Any, tau: Any
+        options: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
-        if call.look:
-            call.plain = check_values(namespace(x), x, (whole, part), tau)
-        return _selected_rows(call.curve, x, whole, part, tau, call.plain)
+        if options.look:
+            options.plain = check_values(namespace(x), x, (whole, part), tau)
+        return _selected_rows(options.curve, x, whole, part, tau, options.plain)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        call, *rest = inputs
-        Select.setup_context(ctx, (call.curve, *rest), output)
-        ctx.plain = call.plain
+        options, *rest = inputs
+        Select.setup_context(ctx, (options.curve, *rest), output)
+        ctx.plain = options.plain
         ctx.set_materialize_grads(False)
         tau = (rest[3],) if isinstance(rest[3], torch.Tensor) else ()
         ctx.save_for_forward(rest[0], *output[1:], *tau)

@@ -276,7 +276,7 @@ def select_kernel(
         c, origin = zero, zero + ORIGIN
     low, high = low + origin, high + origin
     a, t, low, high = _follow(mean, t + origin, low, high, tau, eps)
-    far = tl.abs(middle - origin)
+    common_distance = tl.abs(middle - origin)
     few = tl.minimum(one, rest)
     scale = tl.minimum(few, 1.0)
 
@@ -284,7 +284,7 @@ def select_kernel(
     # threshold is NaN.
     done = ~inner | (t != t)
     before, width = zero + INF, zero + INF
-    inverse = 1 / tau
+    inverse_tau = 1 / tau
     passes = 0
     going = tl.max((~done).to(tl.int32), 0) > 0
     if S > 1:  # each launch makes one pass, and the last one the rest of a search
@@ -296,7 +296,7 @@ def select_kernel(
         for j in range(first1, stop1, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
-            z = (x - a[:, None]) * inverse[:, None] - t[:, None]
+            z = (x - a[:, None]) * inverse_tau[:, None] - t[:, None]
             m1, P1, C1, W1 = SUMS(z, c, b)
             m, W = m + m1, W + W1
             P, P2 = _plus(P, P2, P1, HELD)
@@ -316,8 +316,8 @@ def select_kernel(
         excess = tl.where(tl.abs(excess) <= tol, 0.0, excess)
         proposal = t + tl.where(excess == 0, 0.0, STEP(excess, P, C, W, b))
         low, high = tl.where(excess >= 0, t, low), tl.where(excess <= 0, t, high)
-        way = tl.where(excess > 0, high - proposal, proposal - low)
-        proposal = tl.where(way <= 8 * eps * (high - low), NAN, proposal)
+        remaining = tl.where(excess > 0, high - proposal, proposal - low)
+        proposal = tl.where(remaining <= 8 * eps * (high - low), NAN, proposal)
         away, room = tl.abs(excess), high - low
         halve = ~((low < proposal) & (proposal < high))
         late = (passes > 4 * PATIENCE) & (passes % 2 == 0)
@@ -329,7 +329,7 @@ def select_kernel(
         settled = (short <= 2 * eps) & (away <= 8 * noise)
         settled = settled | (excess == 0) | (short <= eps / 8)
         new = tl.where(done | settled, t, found)
-        final = away <= 0.5 * eps * far * tl.minimum(P + C, W)
+        final = away <= 0.5 * eps * common_distance * tl.minimum(P + C, W)
         if BEND < INF:
             final = final | (BEND * move * move <= 2 * eps)
         done = done | settled | (~halve & final)
@@ -348,7 +348,7 @@ def select_kernel(
         for j in range(first, stop, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
-            z = (x - a[:, None]) * inverse[:, None] - t[:, None]
+            z = (x - a[:, None]) * inverse_tau[:, None] - t[:, None]
             up = z > (CENTRE - origin)[:, None]
             m += tl.sum(up.to(DTYPE), 1)
             least1 = tl.minimum(least1, tl.min(tl.where(up, x, INF), 1))
@@ -367,15 +367,15 @@ def select_kernel(
     t1 = tl.where(in_range & (near | ~inner), tl.where(inner, t1, outer), NAN)
     tl.store(A + row, tl.where(inner, a1, 0.0), mask=inside)
     tl.store(T + row, t1, mask=inside)
-    free, bad = inner & (known == known), t1 != t1
-    a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
+    finite_t, bad = inner & (known == known), t1 != t1
+    a, t = tl.where(finite_t, a, 0.0), tl.where(finite_t, t, 0.0)
     others = tl.where(bad, NAN, tl.where(t1 < 0, 1.0, 0.0))
     first, stop = _span(LAST, record, n, S, LAST, B, HELD)
     for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
-        z = (x - a[:, None]) * inverse[:, None] - t[:, None]
-        p = tl.where(free[:, None], VALUE(z, c, b), others[:, None])
+        z = (x - a[:, None]) * inverse_tau[:, None] - t[:, None]
+        p = tl.where(finite_t[:, None], VALUE(z, c, b), others[:, None])
         p = tl.where((x > -INF) | bad[:, None], p, 0.0)
         here = inside[:, None] & (j + col < n)[None, :]
         at = OUT + (row * n)[:, None] + (j + col)[None, :]
@@ -420,13 +420,13 @@ def pull_kernel(
         tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
     else:
         tau = tl.full([R], temperature, DTYPE)
-    bad, free = t != t, tl.abs(t) < INF
+    bad, finite_t = t != t, tl.abs(t) < INF
     tau = tl.where((tau >= tiny) & (tau <= 1 / tiny), tau, 1.0)
-    inverse = 1 / tau
+    inverse_tau = 1 / tau
     c, origin = zero, zero + ORIGIN
     if FLAT:  # the origin is 0 here: slopes are largest next to it, and jump at it
         c, origin = zero + 1, zero
-    a, t = tl.where(free, a, 0.0), tl.where(free, t, 0.0)
+    a, t = tl.where(finite_t, a, 0.0), tl.where(finite_t, t, 0.0)
     # The slopes need the threshold's pair with the origin, and d needs the anchor a.
     o, s = _moved(a, t, origin, tau)
     record = SUMMED, row, rows, stage
@@ -442,8 +442,8 @@ def pull_kernel(
         for j in range(first, stop, B):
             if not HELD:
                 x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
-            on = (x > -INF) & free[:, None]
-            z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
+            on = (x > -INF) & finite_t[:, None]
+            z = tl.where(on, (x - o[:, None]) * inverse_tau[:, None] - s[:, None], 0.0)
             log = tl.where(on, WEIGHT(z, c, b), -INF)
             top = tl.maximum(top, tl.max(log, 1))
         top = _over(0, record, top, 0, S, True)
@@ -454,8 +454,8 @@ def pull_kernel(
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
-        on = (x > -INF) & free[:, None]
-        z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
+        on = (x > -INF) & finite_t[:, None]
+        z = tl.where(on, (x - o[:, None]) * inverse_tau[:, None] - s[:, None], 0.0)
         w = _slope_weights(z, c, top, on, WEIGHT, LOGS, b)
         # In a bad row, whose slopes are 0: 0 if nothing depends on it, and else NaN.
         term = tl.where(bad[:, None] & (g != 0), NAN, w * g)
@@ -465,16 +465,16 @@ def pull_kernel(
     W, total = _over(1, record, W + W2, 0, S), _over(1, record, total + total2, 1, S)
     gk = total / tl.where(W > 0, W, 1.0)
     tl.store(GK + row, gk, mask=inside)
-    size = tl.exp(top) * inverse if LOGS else inverse
+    size = tl.exp(top) * inverse_tau if LOGS else inverse_tau
     gtau, gtau2 = zero, zero
     first, stop = _span(2, record, n, S, LAST, B, HELD)
     for j in range(first, stop, B):
         if not HELD:
             x = _tile(X, row, stride, 1, j + col, n, inside, -INF, DTYPE)
             g = _tile(G, row, g_row, g_col, j + col, n, inside, 0.0, DTYPE)
-        on = (x > -INF) & free[:, None]
-        z = tl.where(on, (x - o[:, None]) * inverse[:, None] - s[:, None], 0.0)
-        d = tl.where(on, (x - a[:, None]) * inverse[:, None], 0.0)
+        on = (x > -INF) & finite_t[:, None]
+        z = tl.where(on, (x - o[:, None]) * inverse_tau[:, None] - s[:, None], 0.0)
+        d = tl.where(on, (x - a[:, None]) * inverse_tau[:, None], 0.0)
         w = _slope_weights(z, c, top, on, WEIGHT, LOGS, b)
         gx = (w * size[:, None]) * (g - gk[:, None])
         gtau, gtau2 = _plus(gtau, gtau2, tl.sum(gx * d, 1), HELD)

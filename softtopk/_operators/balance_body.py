@@ -8,7 +8,7 @@ from typing import Any
 from .._contract import Adapter
 from .._rows.adapter_rows import checked, word_for
 from .._rows.numpy_rows import NO_BUDGET, broadcast_as, real_number, real_numbers
-from .._search.balance_search import BalanceCall
+from .._search.balance_search import BalanceOptions
 from ..curves import Curve, resolve
 
 __all__ = ["balanced_topk"]
@@ -78,7 +78,7 @@ def balanced_topk(
     limit = rounds if simple else int(real_number(rounds, "rounds", least=1))
     curve = resolve(curve)
     flat = checked(xp, S, NO_BUDGET, temperature, axes, where, check, "S")
-    call = BalanceCall(curve, limit, bool(xp.looks(flat.x, check)))
+    options = BalanceOptions(curve, limit, bool(xp.looks(flat.x, check)))
     batch, (low, high) = flat.batch(), flat.sizes
     x = xp.reshape(flat.x, (*flat.x.shape[:-1], low, high))
     ascending = axes[0] % (len(batch) + 2) < axes[1] % (len(batch) + 2)
@@ -90,13 +90,13 @@ def balanced_topk(
     else:
         second = _side_budgets(xp, columns, (*batch, n), "columns", x)
         if not xp.own_rows:  # on NumPy the search compares the totals
-            second = second * _ratio(xp, first.sum(-1), second, call)[..., None]
+            second = second * _ratio(xp, first.sum(-1), second, options)[..., None]
     turned = bool(low < high)  # a size may be a symbol of torch.export
     sides, names = (first, second), ("k", "columns")
     if ascending == turned:
         sides, names = sides[::-1], names[::-1]
     given = x.swapaxes(-1, -2) if turned else x
-    p = xp.balance(call._replace(names=names), given, *sides, flat.tau)
+    p = xp.balance(options._replace(names=names), given, *sides, flat.tau)
     p = p.swapaxes(-1, -2) if turned else p
     return flat.expand(xp, xp.reshape(p, flat.x.shape))
 
@@ -117,14 +117,14 @@ def _side_budgets(
     return xp.reshape(values, (*like.shape[:-2], shape[-1]))
 
 
-def _ratio(xp: Adapter, k: Any, columns: Any, call: BalanceCall) -> Any:
+def _ratio(xp: Adapter, k: Any, columns: Any, options: BalanceOptions) -> Any:
     """The factor that makes the columns sum to the rows' total.
 
     It is NaN if the two totals differ by more than rounding.
     """
     c = columns.sum(-1)
     differs = abs(k - c) > _SAME * xp.finfo(k.dtype).eps * k
-    if call.look and bool(differs.any()):
+    if options.look and bool(differs.any()):
         if bool((columns < 0).any()):
             return xp.ones_like(c)  # the search on NumPy raises the error for it
         i = xp.argmax(xp.astype(differs.reshape(-1), k.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._contract import Adapter, Way
+from .._contract import Adapter, SelectMethod
 from .._rows.adapter_rows import (
     Asked,
     Rows,
@@ -32,7 +32,7 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     if xp.own_rows:
         found: tuple[Any, Any] = xp.cost_rows(asked)
         return found
-    rows = as_adapter_rows(xp, asked, Way(), split_float)
+    rows = as_adapter_rows(xp, asked, SelectMethod(), split_float)
     x, given = rows.x, asked.cost
     if xp.is_array(given):
         given = xp.astype(real_array(xp, given, x, "cost"), x.dtype)

@@ -118,17 +118,17 @@ def entropy(xp: Adapter, p: Any, log: Any, alpha: Any) -> tuple[Any, Any]:
     z = b * log
     # Only for b < 0 is z above 1.  There e^z may overflow and p may underflow;
     # p e^z = p^alpha does neither.
-    high, far = z > 1, abs(z) > 1
+    high, outside = z > 1, abs(z) > 1
     rest = xp.where(high, b, 1)
     power = xp.where(high, xp.exp(alpha[..., None] * log), 0)
-    near, wide = xp.where(far, 0, z), xp.where(far, z, 1)
+    near, wide = xp.where(outside, 0, z), xp.where(outside, z, 1)
     g, slope = xp.zeros_like(z), xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         g = 1 / math.factorial(j + 1) + near * g
         slope = 1 / (math.factorial(j) * (j + 2)) + near * slope
     grown = xp.expm1(xp.where(high, 0, wide))
-    g = xp.where(far, grown / wide, g)
-    slope = xp.where(far, (wide + grown * (wide - 1)) / (wide * wide), slope)
+    g = xp.where(outside, grown / wide, g)
+    slope = xp.where(outside, (wide + grown * (wide - 1)) / (wide * wide), slope)
     value = xp.where(high, (power - p) / rest, p * log * g)
     turn = (p + power * (xp.where(high, z, 0) - 1)) / (rest * rest)
     return value, xp.where(high, turn, p * log * log * slope)

@@ -448,7 +448,7 @@ def potential(
     """
     curve = resolve(curve)
     rows = checked(xp, x, k, temperature, axis, where, check)
-    p, a, t, free, off, u = _solved(xp, curve, rows, check)
+    p, a, t, finite_t, off, u = _solved(xp, curve, rows, check)
     tau, part = xp.detach(rows.tau), xp.detach(rows.part)
     q = xp.astype(rows.whole, part.dtype) + part
     large = 2.0**63
@@ -462,19 +462,19 @@ def potential(
     # away the threshold is.
     over = u >= large
     rest = q - xp.astype(xp.sum(over, axis=-1), q.dtype)
-    far = xp.sum(xp.where(over, x, 0), axis=-1)
-    value = rest * a + tau * (rest * off + area) + far
-    plain = xp.looks(rows.x, check) and bool(free.all())
+    sum_over = xp.sum(xp.where(over, x, 0), axis=-1)
+    value = rest * a + tau * (rest * off + area) + sum_over
+    plain = xp.looks(rows.x, check) and bool(finite_t.all())
     entropy_of_all = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
     if not plain:
         held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
         full = xp.where(t == -math.inf, held + tau * entropy_of_all, 0)
-        value = xp.where(is_nan(t), math.nan, xp.where(free, value, full))
+        value = xp.where(is_nan(t), math.nan, xp.where(finite_t, value, full))
 
     def entropy() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
         inner = area - xp.sum(xp.where(near, xp.detach(p) * v, 0), axis=-1)
-        inner = xp.where(t == -math.inf, entropy_of_all, xp.where(free, inner, 0))
+        inner = xp.where(t == -math.inf, entropy_of_all, xp.where(finite_t, inner, 0))
         return xp.attach(inner, {"x": (p, lambda: -v)})
 
     by = {"x": (rows.x, lambda: p), "k": (rows.part, lambda: a + rows.tau * t)}
@@ -747,7 +747,7 @@ def _gap_loss(
     xp: Adapter, curve: Curve, rows: Rows, goal: Any, end: _End, check: bool | None
 ) -> Any:
     """The loss of each row: the sum over its entries of the curve's gap to the goal."""
-    p, a, t, free, _, u = _solved(xp, curve, rows, check)
+    p, a, t, finite_t, _, u = _solved(xp, curve, rows, check)
     near = xp.isfinite(u)
     v = xp.where(near, u, 0)
     gap = xp.clip(curve.gap(v, goal), 0, None)  # below 0 only by rounding
@@ -757,15 +757,17 @@ def _gap_loss(
         end_gap = _beyond(xp, curve, rows, a)
     gap = xp.where(near, gap, xp.where(right, end_gap, math.inf))
     # With k = 0 or k = n, shares and target are the same and the loss is 0.
-    total = xp.where(free, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
+    total = xp.where(finite_t, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
 
     def rest() -> Any:
-        return xp.where(free[..., None], p - goal, xp.where(is_nan(t)[..., None], p, 0))
+        return xp.where(
+            finite_t[..., None], p - goal, xp.where(is_nan(t)[..., None], p, 0)
+        )
 
     def slope() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
         inner = xp.sum(xp.detach(rest()) * v, axis=-1)
-        return xp.attach(total - xp.where(free, inner, 0), {"x": (p, lambda: -v)})
+        return xp.attach(total - xp.where(finite_t, inner, 0), {"x": (p, lambda: -v)})
 
     by = {"x": (rows.x, rest), "tau": (rows.tau, slope)}
     return _loss(xp, rows, xp.detach(rows.tau) * total, by, end)
@@ -915,7 +917,7 @@ def _solved(
     -------
     p, a, t
         Shares, anchors and offsets from the search, with their derivatives.
-    free
+    finite_t
         Whether the offset of each row is finite.
     offset
         The offset without its derivative, 0 where it is not finite.
@@ -925,11 +927,11 @@ def _solved(
     """
     p, a, t = of_checked(xp, curve, rows, check)
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
-    free = xp.isfinite(offset)
-    offset = xp.where(free, offset, 0)
+    finite_t = xp.isfinite(offset)
+    offset = xp.where(finite_t, offset, 0)
     wide = as_column(tau)
     u = (x - anchor[..., None]) / wide - offset[..., None]
-    return p, a, t, free, offset, u
+    return p, a, t, finite_t, offset, u
 
 
 def _log_loss(

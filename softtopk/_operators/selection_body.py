@@ -146,8 +146,8 @@ def _selected(
     curve = resolve(asked.curve)
     if asked.cost is not None:
         rows, c = costs_body.checked_costs(xp, asked)
-        call = costs_search.CostsCall(curve, asked.per)
-        return rows, xp.spend(call, rows.x, rows.whole, rows.part, c, rows.tau)
+        options = costs_search.CostsOptions(curve, asked.per)
+        return rows, xp.spend(options, rows.x, rows.whole, rows.part, c, rows.tau)
     asked = asked._replace(curve=curve)
     rows = xp.rows(asked) if xp.own_rows else as_adapter_rows(xp, asked)
     return rows, xp.select(curve, rows, asked.check, shares)
@@ -162,7 +162,7 @@ def of_checked(
     passed on: with False, `select` would run the library's own search, which takes
     several times as long for a short row.
     """
-    way = xp.how(rows.x, curve, check)
-    if way.numbers and not way.raw:
-        return xp.select(curve, rows._replace(way=way), check, shares)
+    method = xp.how(rows.x, curve, check)
+    if method.numbers and not method.raw:
+        return xp.select(curve, rows._replace(method=method), check, shares)
     return xp.select(curve, rows, False, shares)

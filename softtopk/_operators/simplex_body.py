@@ -295,10 +295,10 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
     asked = Asked(x, 1, None, temperature, axis, where, empty=empty, check=check)
-    way = xp.how(x, curve, check)
-    quick = way.numbers and not way.raw
+    method = xp.how(x, curve, check)
+    quick = method.numbers and not method.raw
     if quick:
-        rows = as_adapter_rows(xp, asked, way)
+        rows = as_adapter_rows(xp, asked, method)
         z, tau = rows.x, rows.tau
         # The library differentiates the division by a temperature that is still an
         # array.  The derivative of an infinite quotient would be NaN, so rows with one
@@ -309,10 +309,10 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
             z, tau = logits(xp, z, tau), 1.0
         if not xp.is_array(tau):
             return rows.expand(xp, xp.simplex(z, entmax, tau))
-    elif xp.looks(x, check) and not way.raw:
+    elif xp.looks(x, check) and not method.raw:
         rows = finite_rows(xp, x, *given[:-1], empty=empty)
     else:  # `select` makes a row without a finite entry NaN
-        rows = as_adapter_rows(xp, asked, way)
+        rows = as_adapter_rows(xp, asked, method)
     p, _, _ = xp.select(curve, rows, check if quick else False, True)
     return rows.expand(xp, p)
 

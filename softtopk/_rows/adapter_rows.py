@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._contract import Adapter, Way
+from .._contract import Adapter, SelectMethod
 from .budget import Budget
 from .namespace import namespace, tally
 from .numpy_rows import (
@@ -20,9 +20,9 @@ from .numpy_rows import (
     broadcast_as,
     check_axis,
     check_budget,
+    check_differences,
     check_empty,
     check_finite,
-    check_gaps,
     check_kept,
     check_per,
     check_positive,
@@ -110,7 +110,7 @@ class Rows(NamedTuple):
         False for a row that nobody looked at and that is out of range: here it holds
         values that every operator takes, and `expand` and `reduce` make its results
         NaN, and its gradients unless what comes in is 0.
-    way : Way, optional
+    method : SelectMethod, optional
         What the adapter answered to `how`, for its `select`.
     """
 
@@ -125,7 +125,7 @@ class Rows(NamedTuple):
     empty: Any = None
     key: Any = None
     in_range: Any = None
-    way: Way | None = None
+    method: SelectMethod | None = None
 
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
@@ -234,14 +234,17 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def as_adapter_rows(
-    xp: Adapter, asked: Asked, way: Way | None = None, split_budget: Any = None
+    xp: Adapter,
+    asked: Asked,
+    method: SelectMethod | None = None,
+    split_budget: Any = None,
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
-    `way` says whether the budget and the temperature stay Python numbers, and whether
-    scores of 16 bits keep their type.  By default it is what the adapter's `how`
-    answers, or neither if the call has no curve.  `split_budget` is the
-    function that splits the budget in two, by default `split`.
+    `method` says whether the budget and the temperature stay Python numbers, and
+    whether scores of 16 bits keep their type.  By default it is what the adapter's
+    `how` answers, or neither if the call has no curve.  `split_budget` is the function
+    that splits the budget in two, by default `split`.
 
     If `asked.empty` is "zeros" or "all", `Rows.empty` marks the rows without a finite
     entry.  This needs no check of values, and the derivatives of these rows are 0.  By
@@ -256,9 +259,9 @@ def as_adapter_rows(
     check_per(asked.per)
     zeros = check_empty(asked.empty)
     given = x = scores(xp, asked.x, name)
-    if way is None and asked.curve is not None:
-        way = xp.how(x, asked.curve, asked.check)
-    numbers, raw = (way.numbers, way.raw) if way else (False, False)
+    if method is None and asked.curve is not None:
+        method = xp.how(x, asked.curve, asked.check)
+    numbers, raw = (method.numbers, method.raw) if method else (False, False)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
     key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
     like = xp.wide(x) if raw else x
@@ -287,7 +290,7 @@ def as_adapter_rows(
         key = flat(xp, key, axes)
         if not asked.ordinal:
             if xp.looks(x, asked.check) and is_large(given := xp.to_numpy(x)):
-                check_gaps(xp.to_numpy(key), given, name)
+                check_differences(xp.to_numpy(key), given, name)
             key = None
     nothing: Any = xp.all(x == -math.inf, axis=-1) if zeros else None
     if zeros:
@@ -298,7 +301,7 @@ def as_adapter_rows(
         if learned or _fits(xp, tau, like):
             tau = _temperature(xp, tau, like) if learned else tau
             found = x, k, 0.0, tau, axes, sizes, dtype, name
-            return Rows(*found, key=key, way=way)
+            return Rows(*found, key=key, method=method)
     batch = tuple(x.shape[:-1])
     whole, part = (split_budget or split)(xp, k, like)
     if whole.ndim:
@@ -327,7 +330,7 @@ def as_adapter_rows(
         over = over | ((whole == count) & (part > 0))
         whole, part = xp.where(over, count, whole), xp.where(over, 0, part)
     found = x, whole, part, tau, axes, sizes, dtype, name
-    return Rows(*found, nothing, key, way=way)
+    return Rows(*found, nothing, key, method=method)
 
 
 def native(values: Any) -> Any:
@@ -520,8 +523,8 @@ def _in_range_and_plain(
     if tau is not None:
         in_range = in_range & xp.all(temperature_in_range(tau), axis=None)
     if look_for_plain:
-        far = float(xp.finfo(x.dtype).max) ** 0.5
-        plain = xp.all((xp.max(x) - xp.min(x)) / tau < far, axis=None)
+        limit = float(xp.finfo(x.dtype).max) ** 0.5
+        plain = xp.all((xp.max(x) - xp.min(x)) / tau < limit, axis=None)
     if given is not None:
         k = budget(x, *given)
         in_range = in_range & xp.all(

@@ -302,7 +302,7 @@ def as_numpy_rows(
     if key is not None:
         key = _axes_last(key, axes).reshape(flat.shape)
         if not ordinal:
-            check_gaps(key, flat, name)
+            check_differences(key, flat, name)
             key = None
     nothing = None
     if zeros and not count.all():
@@ -332,7 +332,7 @@ def is_large(scores: Array) -> bool:
     return bool((size[size < np.inf] >= most).any())
 
 
-def check_gaps(values: Array, scores: Array, name: str) -> None:
+def check_differences(values: Array, scores: Array, name: str) -> None:
     """An error if integers, converted to these scores, have moved among each other.
 
     The gap between one integer of a row and the next is what decides the result of a
@@ -342,11 +342,11 @@ def check_gaps(values: Array, scores: Array, name: str) -> None:
     least = np.where(on, values, np.iinfo(values.dtype).max).min(axis=-1, keepdims=True)
     given = np.sort(np.where(on, values, least), axis=-1)
     # Modulo 2^64, where the differences of ascending integers of 64 bits are exact.
-    gaps = np.diff(given.astype(np.uint64), axis=-1).astype(np.float64)
+    differences = np.diff(given.astype(np.uint64), axis=-1).astype(np.float64)
     found = np.diff(given.astype(scores.dtype).astype(np.float64), axis=-1)
-    lost = abs(found - gaps) > gaps / 1000
+    lost = abs(found - differences) > differences / 1000
     if lost.any():
-        pair = [given[..., i:][..., : gaps.shape[-1]][lost][0] for i in (0, 1)]
+        pair = [given[..., i:][..., : differences.shape[-1]][lost][0] for i in (0, 1)]
         raise ValueError(
             f"{name} must hold integers whose differences {scores.dtype} holds, "
             f"got {pair[0]} and {pair[1]}: subtract what all of them have in common"

@@ -27,7 +27,7 @@ from .._rows.adapter_rows import temperature_in_range
 from .._rows.namespace import namespace
 from .._rows.numpy_rows import as_column
 from .._search import costs_search, exact_sums, root
-from .._search.costs_search import CostsCall
+from .._search.costs_search import CostsOptions
 from ..curves import Curve
 
 
@@ -43,7 +43,7 @@ class CostSlopes(NamedTuple):
         The shares, as a function of u.
     by_x, by_k : (..., n) arrays
         c w / Omega and s w / Omega.
-    inverse : (...) array
+    reciprocal : (...) array
         1 / Omega, 0 where that overflows.
     lam : (..., n) array
         lambda.  If the threshold is the middle of an interval, it is for each entry the
@@ -56,23 +56,23 @@ class CostSlopes(NamedTuple):
     p: Any
     by_x: Any
     by_k: Any
-    inverse: Any
+    reciprocal: Any
     lam: Any
 
 
-def cost_slopes(call: CostsCall, point: tuple[Any, ...]) -> CostSlopes:
+def cost_slopes(options: CostsOptions, point: tuple[Any, ...]) -> CostSlopes:
     """The slopes of every entry at the point x, c, a, t, tau."""
-    (x, c, a, t, tau), curve = point, call.curve
-    xp, free = namespace(x), abs(t) < math.inf
-    on = (x > -math.inf) & free[..., None]
+    (x, c, a, t, tau), curve = point, options.curve
+    xp, finite_t = namespace(x), abs(t) < math.inf
+    on = (x > -math.inf) & finite_t[..., None]
     c, x = xp.where(on, c, 0), xp.where(on, x, 0)
-    entry = call.per == "entry"
+    entry = options.per == "entry"
     s = c if entry else xp.where(on, xp.ones_like(c), 0)
     halves = exact_sums.halves(c) if entry else None
-    row = costs_search.Row(x, c, halves, (), 0, 0, tau)
-    offset = xp.where(free, t, 0)
-    d = xp.where(on, row.distances(a), 0)
-    u = d - row.entry_offsets(offset)
+    rows = costs_search.RowsWithCosts(x, c, halves, (), 0, 0, tau)
+    offset = xp.where(finite_t, t, 0)
+    d = xp.where(on, rows.distances(a), 0)
+    u = d - rows.entry_offsets(offset)
     w = xp.where(on, curve.slope(u), 0)
     log = xp.where(on, curve.log_slope(u), -math.inf)
     top = xp.max(_fixed(xp, log), axis=-1)
@@ -81,16 +81,20 @@ def cost_slopes(call: CostsCall, point: tuple[Any, ...]) -> CostSlopes:
     e = e / xp.where(mass > 0, mass, 1)[..., None]
     total = xp.sum(c * s * w, axis=-1)
     steep = total > xp.finfo(total.dtype).tiny
-    inverse = xp.where(steep, 1 / xp.where(steep, total, 1), 0)
+    reciprocal = xp.where(steep, 1 / xp.where(steep, total, 1), 0)
     good = xp.where(t == t, 1, _fixed(xp, t))[..., None]  # 1, or NaN in a NaN row
     by_x, by_k, lam = c * e * good, s * e * good, (a + tau * offset)[..., None] + 0 * x
     if root.ends(curve):
-        by_x, lam = _of_middle(curve, row, (a, offset, on), by_x, lam)
-    return CostSlopes(d, u, w * good, curve.value(u), by_x, by_k, inverse, lam)
+        by_x, lam = _of_middle(curve, rows, (a, offset, on), by_x, lam)
+    return CostSlopes(d, u, w * good, curve.value(u), by_x, by_k, reciprocal, lam)
 
 
 def _of_middle(
-    curve: Curve, row: costs_search.Row, at: tuple[Any, Any, Any], by_x: Any, lam: Any
+    curve: Curve,
+    rows: costs_search.RowsWithCosts,
+    at: tuple[Any, Any, Any],
+    by_x: Any,
+    lam: Any,
 ) -> tuple[Any, Any]:
     """`by_x` and `lam`, corrected where the thresholds are an interval.
 
@@ -99,38 +103,38 @@ def _of_middle(
     derivative 1/2 each, divided evenly among ties.
     """
     xp, (a, t, on) = namespace(by_x), at
-    up, down, above = costs_search.interval(curve, row, a, t)
+    up, down, above = costs_search.interval(curve, rows, a, t)
     half = 0 * by_x
     for side, ends in ((above, up), (~above, -down)):
         ends = xp.where(side & on, _fixed(xp, ends), math.inf)
         near = side & on & (ends == xp.min(ends, axis=-1)[..., None])
         number = xp.clip(xp.sum(xp.where(near, xp.ones_like(lam), 0), axis=-1), 1, None)
         half = half + xp.where(near, 0.5 / number[..., None], 0)
-    s = xp.where(on, row.c, 1) if row.halves else 1
+    s = xp.where(on, rows.c, 1) if rows.halves else 1
     flat = (xp.sum(by_x, axis=-1) == 0)[..., None]
-    tau = as_column(row.tau)
+    tau = as_column(rows.tau)
     own = a[..., None] + tau * xp.where(above, up, down)
     return xp.where(flat, half / s, by_x), xp.where(flat & on, own, lam)
 
 
 def push_costs(
-    call: CostsCall, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
+    options: CostsOptions, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
     xp, (at, in_range) = namespace(at[0]), _clean(at)
-    found, tau = cost_slopes(call, at), at[4]
+    found, tau = cost_slopes(options, at), at[4]
     on = at[0] > -math.inf
-    s = at[1] if call.per == "entry" else 1
+    s = at[1] if options.per == "entry" else 1
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
     move = dx - found.d * dtau
-    if call.per == "entry":
+    if options.per == "entry":
         move = move - found.lam * dc
     move = xp.where(on, move, 0) / tau
     change = xp.sum(xp.where(on, found.p * dc, 0), axis=-1)
     mean, more = xp.sum(found.by_x * move, axis=-1), dk - change
     dp = found.w * (move - s * mean[..., None]) + found.by_k * more[..., None]
-    dt = mean - more * found.inverse
+    dt = mean - more * found.reciprocal
     if in_range is None:
         return dp, dt
     return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
@@ -152,7 +156,7 @@ def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
 
 
 def pull_costs(
-    call: CostsCall, at: tuple[Any, ...], gp: Any, gt: Any
+    options: CostsOptions, at: tuple[Any, ...], gp: Any, gt: Any
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
@@ -161,18 +165,18 @@ def pull_costs(
     if in_range is not None:
         gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
         gt = gt if gt is None else xp.spoil(gt, in_range)
-    found, tau, c = cost_slopes(call, at), at[4], at[1]
-    gx, gk = 0 * found.w, 0 * found.inverse
+    found, tau, c = cost_slopes(options, at), at[4], at[1]
+    gx, gk = 0 * found.w, 0 * found.reciprocal
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)
         gx = found.w * (gp - c * gk[..., None])
     if gt is not None:
         gx = gx + gt[..., None] * found.by_x
-        gk = gk - gt * found.inverse
+        gk = gk - gt * found.reciprocal
     gx = gx / as_column(tau)
     on = at[0] > -math.inf
     gc = xp.where(on, -gk[..., None] * found.p, 0)
-    if call.per == "entry":
+    if options.per == "entry":
         gc = gc - found.lam * gx
     gtau = -xp.sum(gx * found.d, axis=-1)
     return gx, gk, gc, gtau if tau.ndim else gtau.sum()

@@ -77,13 +77,13 @@ def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
         d = (x - a[..., None]) / tau
         return View(True, d, d - t[..., None])
     xp = namespace(x)
-    free = xp.isfinite(t)
-    on = (x > -math.inf) & free[..., None]  # other rows may hold anything
+    finite_t = xp.isfinite(t)
+    on = (x > -math.inf) & finite_t[..., None]  # other rows may hold anything
     d = xp.where(on, x - a[..., None], 0) / tau
     # So far away a share is 0 or 1, and constant as at an infinite distance.
     most = float(xp.finfo(d.dtype).max) ** 0.5
     d = xp.clip(d, -most, most)
-    return View(on, d, d - xp.where(free, t, 0)[..., None])
+    return View(on, d, d - xp.where(finite_t, t, 0)[..., None])
 
 
 class Slopes(NamedTuple):
@@ -91,7 +91,7 @@ class Slopes(NamedTuple):
 
     w: Any
     s: Any
-    inverse: Any
+    reciprocal: Any
     at: View
 
     def of_threshold(self, curve: Curve) -> Any:
@@ -104,10 +104,12 @@ class Slopes(NamedTuple):
         xp, u = namespace(self.s), self.at.u
         above, next_to = u > curve.centre, []
         for side, sign in ((above, 1), (~above, -1)):
-            far = self.at.only(xp.where(side, sign * u, math.inf), math.inf)
-            near = far == xp.min(far, axis=-1)[..., None]
-            near = xp.where(near & (far < math.inf), xp.ones_like(self.s), 0)
-            next_to.append(near / xp.clip(xp.sum(near, axis=-1), 1, None)[..., None])
+            distance = self.at.only(xp.where(side, sign * u, math.inf), math.inf)
+            nearest = distance == xp.min(distance, axis=-1)[..., None]
+            nearest = xp.where(nearest & (distance < math.inf), xp.ones_like(self.s), 0)
+            next_to.append(
+                nearest / xp.clip(xp.sum(nearest, axis=-1), 1, None)[..., None]
+            )
         flat = xp.sum(self.s, axis=-1) == 0
         half = 0.5 * (next_to[0] + next_to[1])
         return xp.where(flat[..., None], half, self.s)
@@ -138,7 +140,7 @@ def push_selection(
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, a, t and tau."""
     xp, found, tau = namespace(at[0]), slopes(curve, at, plain), at[3]
-    w, s, inverse, (_, d, _) = found
+    w, s, reciprocal, (_, d, _) = found
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
     move = (dx - d * dtau) / tau
@@ -146,7 +148,7 @@ def push_selection(
     dp = w * (move - mean[..., None]) + s * dk[..., None]
     if root.ends(curve):
         mean = xp.sum(found.of_threshold(curve) * move, axis=-1)
-    dt = mean - dk * inverse
+    dt = mean - dk * reciprocal
     if plain:
         return dp, dt
     in_range = at[2] == at[2]
@@ -160,7 +162,7 @@ def pull_selection(
     if gp is None and gt is None:
         return None, None, None
     xp, found = namespace(at[0]), slopes(curve, at, plain)
-    w, s, inverse, (_, d, _) = found
+    w, s, reciprocal, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
     if not plain:
         in_range = at[2] == at[2]
@@ -171,7 +173,7 @@ def pull_selection(
         gx = w * (gp - gk[..., None])
     if gt is not None:
         gx = gx + gt[..., None] * (found.of_threshold(curve) if root.ends(curve) else s)
-        gk = gk - gt * inverse
+        gk = gk - gt * reciprocal
     gx = gx / as_column(tau)
     gtau = -xp.sum(gx * d, axis=-1)
     return gx, gk, gtau if tau.ndim else gtau.sum()
@@ -191,15 +193,15 @@ def pull_selection_on_numpy(
     u -= t
     w = curve.slope(u)
     W = w.sum(axis=-1)
-    inverse = 1 / W
+    reciprocal = 1 / W
     steep = W >= math.sqrt(np.finfo(W.dtype).tiny)
     if np.count_nonzero(steep) < steep.size:
         flat = root.ends(curve) & (W == 0)  # no logarithm of a slope is finite
         if gt is not None or np.count_nonzero(steep | flat) < steep.size:
             return None
-        inverse = np.where(flat, 0, inverse)
-    mean = 0 * inverse if gp is None else row_dot(w, gp) * inverse
-    gk = mean if gt is None else mean - gt * inverse
+        reciprocal = np.where(flat, 0, reciprocal)
+    mean = 0 * reciprocal if gp is None else row_dot(w, gp) * reciprocal
+    gk = mean if gt is None else mean - gt * reciprocal
     gx = divide(w * ((0 if gp is None else gp) - gk[..., None]), tau)
     gtau = -np.where(gx != 0, gx * (u + t), 0).sum() if by_tau else None
     return gx, gk, gtau

@@ -65,27 +65,38 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
     g = xp.where(tilt.on, g, 0)
     g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
-    chord, sine, far, half, real, imaginary, _ = circle
+    chord, sine, sine_squared, cosine_squared, real, imaginary, _ = circle
 
-    def h_and_i(u: Any, vg: Any, far: Any, half: Any) -> Any:
-        weight = vg / (far * u * u + half)
+    def h_and_i(u: Any, vg: Any, sine_squared: Any, cosine_squared: Any) -> Any:
+        weight = vg / (sine_squared * u * u + cosine_squared)
         return weight * u, weight
 
-    h, i = xp.over_entries(h_and_i, [u, v * g], (far, half))
+    h, i = xp.over_entries(h_and_i, [u, v * g], (sine_squared, cosine_squared))
     h, i = 0.5 * chord * h, sine * i
     h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
     h, i = real * h - imaginary * i, real * i + imaginary * h
 
     # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
     def terms(
-        u: Any, h: Any, i: Any, a: Any, b: Any, c: Any, far: Any, half: Any
+        u: Any,
+        h: Any,
+        i: Any,
+        a: Any,
+        b: Any,
+        c: Any,
+        sine_squared: Any,
+        cosine_squared: Any,
     ) -> Any:
-        d = far * u * u + half
+        d = sine_squared * u * u + cosine_squared
         return (h * u - i) / d, (a - (b + c * u) / d) / d
 
-    of_squares = chord * real, 2 * chord * half * real, chord * sine * imaginary
+    of_squares = (
+        chord * real,
+        2 * chord * cosine_squared * real,
+        chord * sine * imaginary,
+    )
     at = [xp.stored(w) for w in (0.5 * chord * h, sine * i, *of_squares)]
-    image, square = xp.over_nodes(terms, [u], (*at, far, half))
+    image, square = xp.over_nodes(terms, [u], (*at, sine_squared, cosine_squared))
     out = v * (image - v * g * square)
     drift = drift_of(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)

@@ -26,8 +26,8 @@ _INVERSE_TOLERANCE = 10
 """A higher temperature is done if no column is off by more than a tenth."""
 
 
-class BalanceCall(NamedTuple):
-    """The arguments that are not arrays; `names` has that of the longer side first."""
+class BalanceOptions(NamedTuple):
+    """The options of a balance; `names` has the name of the longer side first."""
 
     curve: Curve
     limit: int
@@ -67,8 +67,8 @@ class _Search(NamedTuple):
         xp, tau = namespace(z), (self.tau * heat)[..., None] + 0 * k
         whole = xp.floor(k)
         budget = Budget(xp.integers(whole, z), k - whole, count)
-        row = moments(z, xp.astype(count, z.dtype))
-        p, a, t = selection_search.solved(self.curve, z, budget, tau, row)
+        row_moments = moments(z, xp.astype(count, z.dtype))
+        p, a, t = selection_search.solved(self.curve, z, budget, tau, row_moments)
         return p, xp.where(xp.isfinite(t), a + tau * t, 0), root.distances(z, tau, a, t)
 
     def at_columns(self, beta: Any, heat: Any) -> _Thresholds:
@@ -138,7 +138,7 @@ def _going(*state: Any) -> Any:
     return ~state[-1].all()
 
 
-def balanced(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
+def balanced(options: BalanceOptions, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u of matrices (..., m, n), m >= n; NaN where budgets are not met."""
     xp = namespace(x)
     tau = xp.broadcast_to(tau, x.shape[:-2])
@@ -154,7 +154,7 @@ def balanced(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
     span = xp.clip(span / tau, 0, None)
     goal = xp.finfo(x.dtype).eps * (32 + span)
     y, zero = xp.where(free, x, -math.inf), xp.zeros_like(tau)
-    search = _Search(call.curve, call.limit, y, k, c, tau, counts, goal)
+    search = _Search(options.curve, options.limit, y, k, c, tau, counts, goal)
     alpha = xp.sum(xp.where(free, x, 0), axis=-1)
     alpha = alpha / xp.astype(xp.clip(counts[0], 1, None), x.dtype)
     start = _Thresholds(alpha, 0 * c, xp.zeros_like(x), 0 * c, zero + math.inf)
@@ -257,6 +257,6 @@ def bounded(x: Any, tau: Any) -> Any:
         lambda _, following: (following, reached(following)),
         (least, xp.maximum(least, reached(least))),
     )
-    far = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
+    bound = ((m + n) * (2 * most + 2.0**10 * tau))[..., None, None]
     huge = on & (size > most[..., None, None])
-    return xp.where(huge, xp.where(x > 0, far, -far), x)
+    return xp.where(huge, xp.where(x > 0, bound, -bound), x)

@@ -150,9 +150,9 @@ def sums_at_nodes(
     seed : int
     """
     sums = np.zeros((*nodes.a.shape, 4))
-    gaps = None
+    neighbours = None
     if root.ends(curve):
-        gaps = np.tile([0.0, math.inf, -math.inf], (*nodes.a.shape, 1))
+        neighbours = np.tile([0.0, math.inf, -math.inf], (*nodes.a.shape, 1))
     listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
@@ -172,26 +172,29 @@ def sums_at_nodes(
                     u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j])
                     new[:, j] = np.stack(_sums_of(curve, u), axis=-1)
             sums[rows] += new
-            if gaps is not None:
-                _widen(gaps[rows], new, some, curve, nodes, rows, tau)
+            if neighbours is not None:
+                _widen(neighbours[rows], new, some, curve, nodes, rows, tau)
 
         if x.shape[1] < size:
             for rows, columns in pieces(x):
                 add(rows, x[rows, columns])
-            return NodeSums(sums, gaps, *listed.result())
+            return NodeSums(sums, neighbours, *listed.result())
         for i in range(len(x)):
-            far = 0
+            counted_above = 0
             for some, above in _between(x[i], size, near[i]):
-                far += above
+                counted_above += above
                 if some.size:
                     add(slice(i, i + 1), some[None])
-            sums[i, :, 0] += far
-            if gaps is not None and (gaps[i, :, 0] == gaps[i, :, 0]).any():
+            sums[i, :, 0] += counted_above
+            if (
+                neighbours is not None
+                and (neighbours[i, :, 0] == neighbours[i, :, 0]).any()
+            ):
                 lower, upper = _beside(x[i], size, near[i])
-                gaps[i, :, 0] += far
-                gaps[i, :, 1] = np.minimum(gaps[i, :, 1], lower)
-                gaps[i, :, 2] = np.maximum(gaps[i, :, 2], upper)
-    return NodeSums(sums, gaps, *listed.result())
+                neighbours[i, :, 0] += counted_above
+                neighbours[i, :, 1] = np.minimum(neighbours[i, :, 1], lower)
+                neighbours[i, :, 2] = np.maximum(neighbours[i, :, 2], upper)
+    return NodeSums(sums, neighbours, *listed.result())
 
 
 def scheme_at(
@@ -252,7 +255,7 @@ def _inward(low: Array, high: Array, dtype: Any) -> tuple[Array, Array]:
 
 
 def _widen(
-    gaps: Array,
+    neighbours: Array,
     sums: Array,
     x: Array,
     curve: Curve,
@@ -260,19 +263,19 @@ def _widen(
     rows: slice,
     tau: float,
 ) -> None:
-    """Add the gaps of a part: NaN where a share is neither 0 nor 1."""
-    for j in range(gaps.shape[1]):
+    """Add the neighbours in a part: NaN where a share is neither 0 nor 1."""
+    for j in range(neighbours.shape[1]):
         # Some schemes keep the sum of the shares above 0.
         still = (sums[:, j, 1] <= _SMALLEST_FLOAT * x.shape[1]) & (sums[:, j, 2] == 0)
-        gaps[~still, j] = math.nan
-        if not (still & (gaps[:, j, 0] == gaps[:, j, 0])).any():
+        neighbours[~still, j] = math.nan
+        if not (still & (neighbours[:, j, 0] == neighbours[:, j, 0])).any():
             continue
         wide = x.astype(np.float64)
         u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j] + curve.centre)
-        m, least, most = root.gap_of(wide, u)
-        gaps[:, j, 0] += m
-        gaps[:, j, 1] = np.minimum(gaps[:, j, 1], least)
-        gaps[:, j, 2] = np.maximum(gaps[:, j, 2], most)
+        m, least, most = root.neighbours_of(wide, u)
+        neighbours[:, j, 0] += m
+        neighbours[:, j, 1] = np.minimum(neighbours[:, j, 1], least)
+        neighbours[:, j, 2] = np.maximum(neighbours[:, j, 2], most)
 
 
 def _beside(x: Array, size: int, near: Array) -> tuple[float, float]:

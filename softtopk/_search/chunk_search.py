@@ -220,11 +220,11 @@ class ChunkSearch:
         if _tailed(curve):
             k = self.budget.at(self.active)
             few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
-            far = _NEGLIGIBLE + np.log(self.n[self.active] / few)[:, None]
+            reach = _NEGLIGIBLE + np.log(self.n[self.active] / few)[:, None]
         else:
-            far = np.full((len(self.active), 1), math.inf)
-        below = -far if lower == -math.inf else lower
-        above = far if upper == math.inf else upper
+            reach = np.full((len(self.active), 1), math.inf)
+        below = -reach if lower == -math.inf else lower
+        above = reach if upper == math.inf else upper
         low = _outward(nodes, below, self.tau, -1).min(axis=-1)
         high = _outward(nodes, above, self.tau, 1).max(axis=-1)
         return np.stack([low, high], axis=-1)
@@ -276,10 +276,12 @@ class ChunkSearch:
         rows = np.arange(len(left))
         solved = size[rows, best] <= 1
         answer = nodes.at((rows, best))
-        if got.gaps is not None:
-            gap = tuple(np.moveaxis(got.gaps[rows, best], -1, 0))
+        if got.neighbours is not None:
+            neighbours = tuple(np.moveaxis(got.neighbours[rows, best], -1, 0))
             budget = self.budget.at(left)
-            settled = root.middle_threshold(self.curve, budget, tau, *answer, gap)
+            settled = root.middle_threshold(
+                self.curve, budget, tau, *answer, neighbours
+            )
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
         above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
@@ -804,7 +806,7 @@ class ChunkSearch:
     def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
         """The same for scores that occur several times."""
         x = np.where(times > 0, x, 0)
-        row = costs_search.row(x, times, y, 0 * y, self.tau, "cost")
+        row = costs_search.rows_with_costs(x, times, y, 0 * y, self.tau, "cost")
         return Points(
             *costs_search.solve_costs(self.curve, row, (y > 0) & (y < times.sum(-1)))
         )
@@ -861,11 +863,11 @@ class ChunkSearch:
             min(abs(end), 4 * _TAIL) if math.isfinite(end) else 4 * _TAIL
             for end in self.curve.support
         ]
-        far = sum(reach)
+        both = sum(reach)
         low, high = self.low.at(rows), self.high.at(rows)
-        wide = high.minus(low, self.tau) > 4 * far
+        wide = high.minus(low, self.tau) > 4 * both
         nodes = Points(self.nodes.a.copy(), self.nodes.t.copy())
-        for j, end, by in ((1, low, far), (-2, high, -far)):
+        for j, end, by in ((1, low, both), (-2, high, -both)):
             nodes.a[:, j] = np.where(wide, end.a, nodes.a[:, j])
             nodes.t[:, j] = np.where(wide, end.t + by, nodes.t[:, j])
         order = nodes.minus(low.at((slice(None), None)), self.tau).argsort(axis=-1)
@@ -881,12 +883,12 @@ class ChunkSearch:
         for c in SPREAD if number == len(SPREAD) else many:
             budget = y + c * deviation
             if abs(c) < SPREAD[0]:  # the outer ones may be the ends of the bracket
-                far = abs(c) * deviation
+                shift = abs(c) * deviation
                 if c < 0:
-                    budget = np.where(y > 2 * far, budget, y / (1 + far / y))
+                    budget = np.where(y > 2 * shift, budget, y / (1 + shift / y))
                 else:
-                    bent = (y + rest) - rest / (1 + far / rest)
-                    budget = np.where(rest > 2 * far, budget, bent)
+                    bent = (y + rest) - rest / (1 + shift / rest)
+                    budget = np.where(rest > 2 * shift, budget, bent)
             at = self._solved(x, budget, rows)
             nodes.append(self._within(at, rows))
         self.nodes = Points(*(np.stack(v, axis=-1) for v in zip(*nodes, strict=True)))
@@ -956,7 +958,7 @@ def _root_between(
     value: Callable[[Array], tuple[Array, Array, Array]],
     least: Array,
     most: Array,
-    free: Array,
+    searched: Array,
 ) -> Array:
     """Where an excess is 0, by Newton's steps for the logarithm of its larger side.
 
@@ -976,7 +978,7 @@ def _root_between(
         new = at + np.where(left < 0.5 * size, log, excess / slope)
         inner = (new > least) & (new < most) & ((i < 64) | (i % 2 == 0))
         new = np.where(inner, new, 0.5 * least + 0.5 * most)
-        new = np.where((excess == 0) | ~free, at, new)
+        new = np.where((excess == 0) | ~searched, at, new)
         if (abs(new - at) <= eps / 8 * (1 + abs(at))).all():
             return new
         at = new

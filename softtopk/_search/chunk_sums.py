@@ -70,9 +70,9 @@ class NodeSums(NamedTuple):
     ----------
     sums : (r, nodes, 4) array
         m, P, C and W at the nodes, as in `root`.
-    gaps : (r, nodes, 3) array or None
-        As `root.gap_of` returns, for a curve that reaches 0 and 1; NaN where a share
-        is neither.
+    neighbours : (r, nodes, 3) array or None
+        What `root.neighbours_of` returns, for a curve that reaches 0 and 1; NaN where a
+        share is neither.
     values, times : (r, windows, l) arrays
         The scores in each window, and how often each occurs; -inf and 0 fill up.
     every : (r, windows) array
@@ -80,7 +80,7 @@ class NodeSums(NamedTuple):
     """
 
     sums: Array
-    gaps: Array | None
+    neighbours: Array | None
     values: Array
     times: Array
     every: Array
@@ -88,20 +88,22 @@ class NodeSums(NamedTuple):
     @staticmethod
     def of_chunks(chunks: list[NodeSums]) -> NodeSums:
         sums = np.stack([one.sums for one in chunks], axis=-1).sum(axis=-1)
-        gaps = chunks[0].gaps
-        if gaps is not None:
-            all_gaps = np.array([one.gaps for one in chunks])
+        neighbours = chunks[0].neighbours
+        if neighbours is not None:
+            all_neighbours = np.array([one.neighbours for one in chunks])
             with np.errstate(invalid="ignore"):
-                count = all_gaps[..., 0].sum(axis=0)
-                least = all_gaps[..., 1].min(axis=0)
-            gaps = np.stack([count, least, all_gaps[..., 2].max(axis=0)], axis=-1)
+                count = all_neighbours[..., 0].sum(axis=0)
+                least = all_neighbours[..., 1].min(axis=0)
+            neighbours = np.stack(
+                [count, least, all_neighbours[..., 2].max(axis=0)], axis=-1
+            )
         values, times, every = _in_windows(chunks)
         order = np.argsort(-times, axis=-1, kind="stable")
         width = int((times > 0).sum(axis=-1).max(initial=0))
         values, times = (
             np.take_along_axis(v, order, axis=-1)[..., :width] for v in (values, times)
         )
-        return NodeSums(sums, gaps, values, times, every)
+        return NodeSums(sums, neighbours, values, times, every)
 
 
 class Counts(NamedTuple):

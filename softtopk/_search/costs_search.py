@@ -32,7 +32,7 @@ from .root import LIMIT, decide, ends, leads_back, narrow
 from .start import Search, State, follow, rebase
 
 
-class Row(NamedTuple):
+class RowsWithCosts(NamedTuple):
     """Rows with costs.
 
     Attributes
@@ -86,23 +86,25 @@ def remaining_budget(whole: Any, part: Any, costs: Any) -> Any:
     return exact_sums.exact_total([whole, -costs[0], part, -costs[1], -costs[2]])
 
 
-def row(x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str) -> Row:
+def rows_with_costs(
+    x: Any, c: Any, whole: Any, part: Any, tau: Any, per: str
+) -> RowsWithCosts:
     """Rows of finite scores, with costs that are 0 where an entry takes no part."""
     halves = exact_sums.halves(c) if per == "entry" else None
-    return Row(x, c, halves, exact_sums.summable(c), whole, part, tau)
+    return RowsWithCosts(x, c, halves, exact_sums.summable(c), whole, part, tau)
 
 
-def begin_costs(curve: Curve, row: Row) -> State:
+def begin_costs(curve: Curve, rows: RowsWithCosts) -> State:
     """The bracket, and a first guess: Newton's step if all slopes were equal."""
-    xp, c, on = namespace(row.x), row.c, row.c > 0
+    xp, c, on = namespace(rows.x), rows.c, rows.c > 0
     eps, tiny = (getattr(xp.finfo(c.dtype), v) for v in ("eps", "tiny"))
-    s = xp.where(on, c, 1) if row.halves else xp.ones_like(c)
+    s = xp.where(on, c, 1) if rows.halves else xp.ones_like(c)
     weight = xp.sum(c, axis=-1)
     money = xp.sum(c * s, axis=-1)
-    a = xp.sum(row.x * (c / money[..., None]), axis=-1)
-    q = xp.clip(row.whole / weight, tiny, 1 - eps)
+    a = xp.sum(rows.x * (c / money[..., None]), axis=-1)
+    q = xp.clip(rows.whole / weight, tiny, 1 - eps)
     middle = curve.inverse(q)
-    d = row.distances(a)
+    d = rows.distances(a)
     slack = (2.0**-6 * (1 + abs(middle)))[..., None] + 8 * eps * abs(d)
     # If the budget is this close to the sum of all costs, q has been rounded and
     # clipped.  The exact 1 - q may be much smaller, and the exact inverse may lie far
@@ -110,18 +112,22 @@ def begin_costs(curve: Curve, row: Row) -> State:
     # falls like e^-u, then `middle` is about log(1 / eps), and this is far enough for
     # all 1 - q down to about eps^5.  Where it is not far enough, for a smaller 1 - q or
     # another curve, all shares at the lower end are nevertheless 1 up to rounding.
-    full = xp.where(row.whole >= (1 - 8 * eps) * weight, 4 * (1 + abs(middle)), 0)
+    full = xp.where(rows.whole >= (1 - 8 * eps) * weight, 4 * (1 + abs(middle)), 0)
     low = (d - middle[..., None] - slack - full[..., None]) / s
     high = (d - middle[..., None] + slack) / s
     low = xp.min(xp.where(on, low, math.inf), axis=-1)
     high = xp.max(xp.where(on, high, -math.inf), axis=-1)
     t = -middle * (weight / money)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
-    far = abs(t) + math.inf
-    return follow(State(a, Search(t, low, high, far, far), is_nan(t)), row.tau)
+    infinite = abs(t) + math.inf
+    return follow(
+        State(a, Search(t, low, high, infinite, infinite), is_nan(t)), rows.tau
+    )
 
 
-def advance_costs(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> State:
+def advance_costs(
+    curve: Curve, rows: RowsWithCosts, at: State, count: Any, steep: Any
+) -> State:
     """The next state, from the sums over the rows at `at`.
 
     A row has converged if its excess is no larger than the rounding error of its sums,
@@ -133,20 +139,20 @@ def advance_costs(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> 
     other side of the jump.
     """
     a, search, done = at
-    u, t, xp = row.at(a, search.t), search.t, namespace(row.x)
-    eps = xp.finfo(row.c.dtype).eps
+    u, t, xp = rows.at(a, search.t), search.t, namespace(rows.x)
+    eps = xp.finfo(rows.c.dtype).eps
     p, q = curve.value(u), curve.complement(u)
-    high, w = p > q, row.c * curve.slope(u)
-    P = xp.sum(xp.where(high, 0, row.c * p), axis=-1)
-    C = xp.sum(xp.where(high, row.c * q, 0), axis=-1)
-    W = xp.sum(w * row.c if row.halves else w, axis=-1)
-    excess = (P - C) - row.remaining(high)
+    high, w = p > q, rows.c * curve.slope(u)
+    P = xp.sum(xp.where(high, 0, rows.c * p), axis=-1)
+    C = xp.sum(xp.where(high, rows.c * q, 0), axis=-1)
+    W = xp.sum(w * rows.c if rows.halves else w, axis=-1)
+    excess = (P - C) - rows.remaining(high)
     excess = xp.where(abs(excess) <= 2 * eps * (P + C), 0, excess)
     step = excess / W
-    if not row.halves:  # the sums are those of c_i equal entries, as the step assumes
+    if not rows.halves:  # the sums are those of c_i equal entries, as the step assumes
         S = P
         if curve.needs_sum:
-            S = xp.sum(xp.where(u <= curve.support[1], row.c * p, 0), axis=-1)
+            S = xp.sum(xp.where(u <= curve.support[1], rows.c * p, 0), axis=-1)
         step = curve.step(excess, P, C, W, S)
     proposal = t + xp.where(excess == 0, 0, step)
     search = narrow(search, excess)
@@ -155,51 +161,51 @@ def advance_costs(curve: Curve, row: Row, at: State, count: Any, steep: Any) -> 
     narrowed = (search.high - search.low) * steep <= eps / 64
     settled = (excess == 0) | narrowed | (found.t == t)
     t = xp.where(done | settled, t, found.t)
-    return follow(State(a, found._replace(t=t), done | settled), row.tau)
+    return follow(State(a, found._replace(t=t), done | settled), rows.tau)
 
 
-def solve_costs(curve: Curve, row: Row, free: Any) -> tuple[Any, Any]:
-    """Anchors and offsets of the `free` rows, with 0 < K < the sum of the costs."""
-    xp = namespace(row.x)
-    steep = xp.max(row.c, axis=-1) if row.halves else xp.ones_like(row.c[..., 0])
+def solve_costs(curve: Curve, rows: RowsWithCosts, inner: Any) -> tuple[Any, Any]:
+    """Anchors and offsets of the `inner` rows, with 0 < K < the sum of the costs."""
+    xp = namespace(rows.x)
+    steep = xp.max(rows.c, axis=-1) if rows.halves else xp.ones_like(rows.c[..., 0])
 
     def going(count: Any, at: State) -> Any:
         return (count < LIMIT) & ~at.done.all()
 
     def step(count: Any, at: State) -> tuple[Any, State]:
-        return count + 1, advance_costs(curve, row, at, count, steep)
+        return count + 1, advance_costs(curve, rows, at, count, steep)
 
-    start = begin_costs(curve, row)
-    _, at = loop(going, step, (0, start._replace(done=start.done | ~free)))
+    start = begin_costs(curve, rows)
+    _, at = loop(going, step, (0, start._replace(done=start.done | ~inner)))
     a, t = at.anchor, at.search.t
-    return middle_price(curve, row, a, t) if ends(curve) else (a, t)
+    return middle_price(curve, rows, a, t) if ends(curve) else (a, t)
 
 
-def middle_price(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any]:
+def middle_price(curve: Curve, rows: RowsWithCosts, a: Any, t: Any) -> tuple[Any, Any]:
     """The thresholds; where they are an interval with all shares 0 or 1, its middle.
 
     The upper end is the first threshold at which the share of an entry above falls
     below 1, the lower end the one at which the share of another entry becomes positive.
     """
-    xp = namespace(row.x)
-    up, down, above = interval(curve, row, a, t)
-    up = xp.min(xp.where(above & (row.c > 0), up, math.inf), axis=-1)
-    down = xp.max(xp.where(~above & (row.c > 0), down, -math.inf), axis=-1)
-    flat = (row.remaining(above) == 0) & (up >= down)
-    middle, rest = rebase(a, 0.5 * up + 0.5 * down, row.tau)
+    xp = namespace(rows.x)
+    up, down, above = interval(curve, rows, a, t)
+    up = xp.min(xp.where(above & (rows.c > 0), up, math.inf), axis=-1)
+    down = xp.max(xp.where(~above & (rows.c > 0), down, -math.inf), axis=-1)
+    flat = (rows.remaining(above) == 0) & (up >= down)
+    middle, rest = rebase(a, 0.5 * up + 0.5 * down, rows.tau)
     return xp.where(flat, middle, a), xp.where(flat, rest, t)
 
 
-def interval(curve: Curve, row: Row, a: Any, t: Any) -> tuple[Any, Any, Any]:
+def interval(curve: Curve, rows: RowsWithCosts, a: Any, t: Any) -> tuple[Any, Any, Any]:
     """The offsets at which each entry's share reaches 1 and 0, and which are above."""
-    xp, d, (least, most) = namespace(row.x), row.distances(a), curve.support
-    above = d - row.entry_offsets(t) > curve.centre
-    s = xp.where(row.c > 0, row.c, 1) if row.halves else 1
+    xp, d, (least, most) = namespace(rows.x), rows.distances(a), curve.support
+    above = d - rows.entry_offsets(t) > curve.centre
+    s = xp.where(rows.c > 0, rows.c, 1) if rows.halves else 1
     return (d - most) / s, (d - least) / s, above
 
 
-class CostsCall(NamedTuple):
-    """What a solution depends on besides arrays."""
+class CostsOptions(NamedTuple):
+    """What a solution depends on besides arrays: the curve and `per`."""
 
     curve: Curve
     per: str
@@ -226,7 +232,7 @@ def budget_in_range(
 
 
 def spent(
-    call: CostsCall, x: Any, whole: Any, part: Any, c: Any, tau: Any
+    options: CostsOptions, x: Any, whole: Any, part: Any, c: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets of rows with costs.
 
@@ -242,21 +248,21 @@ def spent(
     inner = in_range & (whole + part > 0) & (rest < 0)
     scale = xp.where(tau_in_range, tau, 1)
     safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
-    given = row(
+    given = rows_with_costs(
         xp.where(on & inner[..., None], x, 0),
         xp.where(inner[..., None], c, 1),
         *safe,
         scale,
-        call.per,
+        options.per,
     )
-    a, t = solve_costs(call.curve, given, inner)
+    a, t = solve_costs(options.curve, given, inner)
     outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
     t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     u = given.at(a, xp.where(inner, t, 0))
     near = xp.all(abs(u) < math.inf, axis=-1)
     t = xp.where(near | ~inner, t, math.nan)
-    p = call.curve.value(xp.where(abs(u) < math.inf, u, 0))
+    p = options.curve.value(xp.where(abs(u) < math.inf, u, 0))
     all_or_none = xp.where(is_nan(t), t, xp.where(t < 0, xp.ones_like(t), 0))
     p = xp.where((inner & near)[..., None], p, all_or_none[..., None])
     return xp.where(on, p, xp.where(is_nan(t), t, 0)[..., None]), a, t

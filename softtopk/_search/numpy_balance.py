@@ -17,7 +17,7 @@ import numpy as np
 
 from .._rows.numpy_rows import Array, NumPyRows
 from ..curves import Curve
-from .balance_search import COOLING, LONGEST_STEP, STEP_LENGTHS, BalanceCall, bounded
+from .balance_search import COOLING, LONGEST_STEP, STEP_LENGTHS, BalanceOptions, bounded
 from .numpy_search import Solution, solve
 from .weighted_least_squares import AdditiveFit
 
@@ -262,8 +262,8 @@ def balance_slopes(curve: Curve, x: Array, at: Balanced, tau: float) -> Array:
 
 
 def on_matrix(
-    call: BalanceCall, x: Any, k: Any, c: Any, tau: float
+    options: BalanceOptions, x: Any, k: Any, c: Any, tau: float
 ) -> tuple[Problem, Balanced]:
     """The problem of one matrix and its solution, by the search on NumPy."""
-    one = problem_of(bounded(x, tau), k, c, call.names)
-    return one, balanced_matrix(call.curve, one, tau, call.limit, call.names)
+    one = problem_of(bounded(x, tau), k, c, options.names)
+    return one, balanced_matrix(options.curve, one, tau, options.limit, options.names)

@@ -19,7 +19,7 @@ from .._rows.numpy_rows import (
     quiet,
 )
 from ..curves import CLIP, Curve, Entmax
-from .balance_search import BalanceCall
+from .balance_search import BalanceOptions
 from .numpy_balance import on_matrix
 from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
@@ -103,15 +103,15 @@ def marginals_by_numpy(
 
 
 @quiet()
-def balanced_by_numpy(call: BalanceCall, x: Any, k: Any, c: Any, tau: Any) -> Any:
+def balanced_by_numpy(options: BalanceOptions, x: Any, k: Any, c: Any, tau: Any) -> Any:
     """u by the search on NumPy, which raises the errors and warnings."""
     k, c, tau = (np.asarray(v, np.float64) for v in (k, c, tau))
     c = c * (k.sum(-1) / np.where(c.any(-1), c.sum(-1), 1))[..., None]
     x = np.asarray(x, np.float64)
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
-        one, at = on_matrix(call, x[i], k[i], c[i], float(tau[i]))
-        free = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
-        free = np.where(np.isfinite(one.x), free, -np.inf)
-        u[i] = np.where(one.known > 0, np.inf, free)
+        one, at = on_matrix(options, x[i], k[i], c[i], float(tau[i]))
+        distance = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
+        distance = np.where(np.isfinite(one.x), distance, -np.inf)
+        u[i] = np.where(one.known > 0, np.inf, distance)
     return u

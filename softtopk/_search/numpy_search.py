@@ -87,14 +87,14 @@ def solve(
     R, n = x.shape
     found = Solution(np.empty_like(x), np.empty(R), np.empty(R))
     some = k > 0
-    free = some & (k < finite_count)
-    if np.count_nonzero(free) < R:
+    inner = some & (k < finite_count)
+    if np.count_nonzero(inner) < R:
         found.p[...] = some[:, None] & (x > -np.inf)
         found.anchor[:], found.offset[:] = 0, np.where(some, -np.inf, np.inf)
-        rest = rows._replace(x=x[free], k=k[free], finite_count=finite_count[free])
+        rest = rows._replace(x=x[inner], k=k[inner], finite_count=finite_count[inner])
         if len(rest.k):
-            found.p[free], found.anchor[free], found.offset[free] = solve(
-                curve, rest, of_part(tau, free), sums
+            found.p[inner], found.anchor[inner], found.offset[inner] = solve(
+                curve, rest, of_part(tau, inner), sums
             )
         return found
     most = _BLOCK_BYTES // x.itemsize
@@ -120,10 +120,10 @@ def _plain(
     budget = Budget(whole.astype(np.int64), k - whole, finite_count)
 
     def split(middle: Any) -> Any:
-        return root.gap_of(x, x, middle)
+        return root.neighbours_of(x, x, middle)
 
-    row = narrowed(split, budget, tau, moments(x, finite_count), True)
-    a, t = root.solve_rows(curve, x, budget, tau, row)
+    row_moments = narrowed(split, budget, tau, moments(x, finite_count), True)
+    a, t = root.solve_rows(curve, x, budget, tau, row_moments)
     p[...] = curve.value(root.distances(x, tau, a, t))
     return a, t
 
@@ -261,7 +261,11 @@ class _Block:
         few = min(k, self.finite_count - k) <= 2 * (n // _SAMPLE)
         sample = self.x[:: n // _SAMPLE]
         sample = sample[sample > -np.inf]
-        if not scheme.free or (few and (self.zero or self.one)) or not sample.size:
+        if (
+            not scheme.any_anchor
+            or (few and (self.zero or self.one))
+            or not sample.size
+        ):
             return None
         budget = k * (sample.size / self.finite_count)
         index = sample.size - math.ceil(budget)

@@ -29,7 +29,7 @@ class _Nodes:
     block has weight 0 at the rest.
     """
 
-    half: Array  # cos^2(t/2)
+    cosine_squared: Array  # cos^2(t/2)
     chord: Array  # c = |e^{it} - 1|^2 = 4 sin^2(t/2)
     sine: Array  # sin t
     weight: Array  # 2 phi(t) e^{-ikt} / (N P(S = k)), complex
@@ -107,7 +107,9 @@ class Block:
         p = self.marginals
         # d Re zeta^2 = c - 2 c cos^2(t/2)/d and d^2 Im zeta^2 = u c sin t
         square = self.spread(c * w.real, np.zeros_like(c))
-        square -= self.spread(2 * c * self.nodes.half * w.real, c * s * w.imag, power=2)
+        square -= self.spread(
+            2 * c * self.nodes.cosine_squared * w.real, c * s * w.imag, power=2
+        )
         square *= self.variance * self.variance
         return p * (1 - p) + self.drift**2 - square
 
@@ -128,7 +130,7 @@ class Block:
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
         u, v = self.skew.T[:, :, None], self.variance.T[:, :, None]
         c, s, w = c.T[:, None], s.T[:, None], w.T[:, None]
-        half = self.nodes.half.T[:, None]
+        half = self.nodes.cosine_squared.T[:, None]
         # This is v zeta.  The weights w count each node together with its conjugate.
         zeta = v * (u * c / 2 + 1j * s) / (c / 4 * u * u + half)
         p, drift = self.marginals.T, self.drift.T
@@ -181,7 +183,7 @@ def _factors(u: Array, nodes: _Nodes) -> Iterator[Array]:
     """
     square = u * u
     d = np.empty_like(u)
-    for cot in (4 * nodes.half / nodes.chord).astype(u.dtype):
+    for cot in (4 * nodes.cosine_squared / nodes.chord).astype(u.dtype):
         yield np.add(square, cot, out=d)
 
 
@@ -280,8 +282,8 @@ class _Circle(NamedTuple):
     N: Array  # the number of nodes on the whole circle, (R,)
     angle: Array
     sine: Array
-    far: Array  # sin^2(t/2)
-    half: Array  # cos^2(t/2)
+    sine_squared: Array  # sin^2(t/2)
+    cosine_squared: Array  # cos^2(t/2)
     chord: Array
 
 
@@ -293,16 +295,16 @@ def _circle(N: Array, used: Array, dtype: Any) -> _Circle:
     near = angle <= np.pi / 4
     opposite, adjacent = np.sin(angle), np.cos(angle)
     # The smaller of sin^2 and cos^2 is computed as a square, which is accurate, and the
-    # larger as 1 minus the smaller.  So the rounded sum far + half is exactly 1.
-    # `_multiply` needs that: a pair of quiet entries (see `_Parts`) has the factor
-    # far + half there, in place of its own, and must not change the product.
+    # larger as 1 minus the smaller.  So their rounded sum is exactly 1.  `_multiply`
+    # needs that: a pair of quiet entries (see `_Parts`) has this sum as its factor
+    # there, in place of its own, and must not change the product.
     smaller = (np.where(near, opposite, adjacent) ** 2).astype(dtype)
-    far, half = (
+    sine_squared, cosine_squared = (
         np.where(near, smaller, 1 - smaller),
         np.where(near, 1 - smaller, smaller),
     )
-    chord, sine = 4 * far.astype(np.float64), 2 * opposite * adjacent
-    return _Circle(node, live, N, angle, sine, far, half, chord)
+    chord, sine = 4 * sine_squared.astype(np.float64), 2 * opposite * adjacent
+    return _Circle(node, live, N, angle, sine, sine_squared, cosine_squared, chord)
 
 
 class _Parts(NamedTuple):
@@ -310,7 +312,7 @@ class _Parts(NamedTuple):
 
     Quiet entries enter log phi through power sums of v.  The factors z_i of the others
     are multiplied in pairs,
-    z_i z_j = e^{it} (half - far u_i u_j + i sine (u_i + u_j)/2).
+    z_i z_j = e^{it} (cos^2(t/2) - sin^2(t/2) u_i u_j + i sin t (u_i + u_j)/2).
     """
 
     quiet: Array
@@ -352,8 +354,8 @@ def _weights(
     phi = _sums_of_logs(circle, moments, offset, chosen - k)
     _multiply(phi, parts, circle)
     mass = 1 + 2 * phi.real.sum(0)
-    half, loud = circle.half.astype(np.float64), parts.loud
-    nodes = _Nodes(half, circle.chord, circle.sine, 2 * phi / mass)
+    cosine_squared, loud = circle.cosine_squared.astype(np.float64), parts.loud
+    nodes = _Nodes(cosine_squared, circle.chord, circle.sine, 2 * phi / mass)
     return nodes, mass / circle.N, None if loud is None else (loud, degree)
 
 
@@ -392,14 +394,19 @@ def _sums_of_logs(
 
 def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
     """Multiply phi by the pairs of factors, node by node."""
-    factor, dtype = parts.factor, circle.half.dtype
+    factor, dtype = parts.factor, circle.cosine_squared.dtype
     plain = factor[0] * factor[1]
     plain[parts.pairs] = -1
     skewed = (factor[0] + factor[1]) / 2
     skewed[parts.pairs] = 0
     z = np.empty(plain.shape, np.result_type(dtype, 1j))
     real = np.empty_like(plain)
-    columns = zip(circle.half, circle.far, circle.sine.astype(dtype), strict=True)
+    columns = zip(
+        circle.cosine_squared,
+        circle.sine_squared,
+        circle.sine.astype(dtype),
+        strict=True,
+    )
     for i, (h, f, g) in enumerate(columns):
         np.multiply(plain, f, out=real)
         np.subtract(h, real, out=z.real)

@@ -40,7 +40,7 @@ class Scheme:
     edge : bool
         Whether t is the distance from the anchor to the point at which shares become
         positive.  With an anchor at that point, small shares have no cancellation.
-    free : bool
+    any_anchor : bool
         Whether any number near the threshold may be the anchor.
     exact : bool
         Whether a step leads to the root if m is the same there.
@@ -55,7 +55,7 @@ class Scheme:
     """
 
     edge = False
-    free = True
+    any_anchor = True
     exact = False
     light = False
     counted = False
@@ -188,11 +188,11 @@ class _LaplaceSums(Scheme):
 
     def sums(self, v: Array, t: Any) -> ShareSums:
         s = np.exp(t)
-        side, inverse = self.room(v)
+        side, reciprocals = self.room(v)
         np.less(v, column(s, v), out=side)
         P = row_dot(v, side) / (2 * s)
         np.subtract(1, side, out=side)
-        C = row_dot(np.divide(1, v, out=inverse), side) * (s / 2)
+        C = row_dot(np.divide(1, v, out=reciprocals), side) * (s / 2)
         return row_dot(side, side, LINE_OF_COUNTS), P, C, P + C
 
     def past(self, v: Array, t: Any) -> tuple[Array, ...]:
@@ -281,7 +281,7 @@ class _ClipSums(Scheme):
 class _TriangularSums(Scheme):
     # With z = d - t, f is z^2 / 2 up to z = 1 and 1 - (2 - z)^2 / 2 from there.
     edge = True
-    free = False
+    any_anchor = False
     origin = -1.0
 
     def sums(self, v: Array, t: Any) -> ShareSums:

@@ -186,8 +186,8 @@ def _in_temperatures(xp: Adapter, away: Any, tau: Any) -> Any:
     Infinite ones would give the derivative by the temperature NaN.
     """
     wide = as_column(tau)
-    far = _WEIGHTLESS_DISTANCE * xp.detach(wide)
-    return xp.clip(away, -far, far) / wide
+    bound = _WEIGHTLESS_DISTANCE * xp.detach(wide)
+    return xp.clip(away, -bound, bound) / wide
 
 
 def _linear_factors(xp: Adapter, x: Any, a: Any, tau: Any) -> tuple[Any, Any]:

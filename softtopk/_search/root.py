@@ -70,8 +70,10 @@ def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
     their rounding error and lie just beyond the two points.
     """
     _, low, high, *_ = search
-    gap = choose(excess > 0, high - proposal, proposal - low)
-    return gap <= 8 * namespace(gap).finfo(gap.dtype).eps * (high - low)
+    remaining = choose(excess > 0, high - proposal, proposal - low)
+    return remaining <= 8 * namespace(remaining).finfo(remaining.dtype).eps * (
+        high - low
+    )
 
 
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:
@@ -108,12 +110,12 @@ def advance(
     curve: Curve,
     k: Budget,
     tau: Any,
-    row: tuple[Any, ...],
+    row_sums: tuple[Any, ...],
     at: State,
     count: Any,
-    far: Any,
+    common_distance: Any,
 ) -> State:
-    """The next state, from the sums `row` over the rows at `at`.
+    """The next state, from the sums `row_sums` over the rows at `at`.
 
     A row has converged if its excess is no larger than the rounding error of its sums:
     2 eps (P + C), or 8 eps (P + C) if the step is below the rounding of t as well.  A
@@ -123,14 +125,14 @@ def advance(
     the curve's second derivative leaves an excess within that rounding error (derived
     in *computing/cost*).  The other is an excess that the rounding of the distances can
     cause: half an ulp of them times W, or times P + C if that is less.  Their size is
-    taken as `far` = |f^-1(k/n)|, which is the distance of all scores if they are equal.
+    taken as `common_distance` = |f^-1(k/n)|: that of all scores, if they are equal.
 
     For a curve that reaches 0 and 1, P + C may vanish at the threshold.  So an excess
     of eps / 16 (of as many times k or n - k if these are below 1) is rounding too.
     After `PATIENCE` passes so is the change of the sums by half an ulp of u at an end
     of the support other than 0.
     """
-    m, P, C, W, S = row
+    m, P, C, W, S = row_sums
     xp, (a, search, done) = namespace(P), at
     t, eps = search.t, xp.finfo(P.dtype).eps
     few = xp.minimum(k.without(0), k.rest())
@@ -153,7 +155,7 @@ def advance(
     rounding = (size <= 2 * eps) & (found.excess <= 8 * noise) | (size <= eps / 8)
     settled = vanishes | rounding
     t = xp.where(done | settled, t, found.t)
-    unseen = 0.5 * eps * far * xp.minimum(P + C, W)
+    unseen = 0.5 * eps * common_distance * xp.minimum(P + C, W)
     last = found.excess <= unseen
     if curve.bend < math.inf:
         last = last | (curve.bend * move * move <= 2 * eps)
@@ -162,12 +164,12 @@ def advance(
 
 
 def solve_rows(
-    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, free: Any = True
+    curve: Curve, x: Any, k: Budget, tau: Any, row_moments: Moments, inner: Any = True
 ) -> tuple[Any, Any]:
     """Anchors and offsets of rows ``(..., n)`` with 0 < k < n finite entries each.
 
-    `row` has the moments of x.  The shares and slopes are those of the curve at
-    `distances`.  Rows that are not `free` are not searched, and may hold anything.
+    `row_moments` are those of x.  The shares and slopes are those of the curve at
+    `distances`.  Rows that are not `inner` are not searched, and may hold anything.
     """
 
     def going(count: Any, at: State) -> Any:
@@ -175,25 +177,25 @@ def solve_rows(
 
     def step(count: Any, at: State) -> tuple[Any, State]:
         found = sums(curve, distances(x, tau, at.anchor, at.search.t))
-        return count + 1, advance(curve, k, tau, found, at, count, far)
+        return count + 1, advance(curve, k, tau, found, at, count, common_distance)
 
     share = k.mean()
-    if free is not True:
-        share = namespace(x).where(free, share, 0.5)
+    if inner is not True:
+        share = namespace(x).where(inner, share, 0.5)
     middle = curve.inverse(share)
-    far = abs(middle)
-    start = begin(curve, k, tau, row, middle)
-    if free is not True:
-        start = start._replace(done=~free)
+    common_distance = abs(middle)
+    start = begin(curve, k, tau, row_moments, middle)
+    if inner is not True:
+        start = start._replace(done=~inner)
     _, at = loop(going, step, (0, start))
     a, t = at.anchor, at.search.t
     if not ends(curve):
         return a, t
-    gap = gap_of(x, distances(x, tau, a, t) - curve.centre)
-    return middle_threshold(curve, k, tau, a, t, gap)
+    neighbours = neighbours_of(x, distances(x, tau, a, t) - curve.centre)
+    return middle_threshold(curve, k, tau, a, t, neighbours)
 
 
-def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
+def neighbours_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
     """How many scores have u > end, the least of these, and the largest of the others.
 
     `end` is 0, or has a number for each row.
@@ -208,15 +210,15 @@ def gap_of(x: Any, u: Any, end: Any = 0) -> tuple[Any, Any, Any]:
 
 
 def middle_threshold(
-    curve: Curve, k: Budget, tau: Any, a: Any, t: Any, gap: tuple[Any, Any, Any]
+    curve: Curve, k: Budget, tau: Any, a: Any, t: Any, neighbours: tuple[Any, Any, Any]
 ) -> tuple[Any, Any]:
     """The thresholds; where they are an interval, its middle.
 
     They are an interval if the curve reaches 0 and 1, k is whole, and the gap between
     the k-th score and the next is at least as wide as the support: then every share is
-    0 or 1.  `gap` is what `gap_of` returns.
+    0 or 1.  `neighbours` is what `neighbours_of` returns.
     """
-    m, least, most = gap
+    m, least, most = neighbours
     xp, width = namespace(least), curve.support[1] - curve.support[0]
     middle = 0.5 * least + 0.5 * most  # XLA adds the two first, which may overflow
     middle = xp.where(xp.isfinite(middle), middle, least - 0.5 * (least - most))

@@ -17,12 +17,12 @@ def selected(
     curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
 ) -> tuple[Any, Any, Any]:
     """Shares, anchors and offsets; `plain` if `check_values` found all rows plain."""
-    n, row = counted_moments(x)
-    return solved(curve, x, Budget(whole, part, n), tau, row, plain)
+    n, row_moments = counted_moments(x)
+    return solved(curve, x, Budget(whole, part, n), tau, row_moments, plain)
 
 
 def solved(
-    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, plain: bool = False
+    curve: Curve, x: Any, k: Budget, tau: Any, row_moments: Moments, plain: bool = False
 ) -> tuple[Any, Any, Any]:
     """`selected` for rows with these moments.
 
@@ -32,27 +32,31 @@ def solved(
     NaN.
     """
     if plain:
-        a, t = root.solve_rows(curve, x, k, tau, row)
+        a, t = root.solve_rows(curve, x, k, tau, row_moments)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
     one, rest = k.without(0), k.rest()
-    in_range = rows_in_range(k, tau, row)
+    in_range = rows_in_range(k, tau, row_moments)
     inner = in_range & (one > 0) & (rest > 0)
-    a, t = searched(curve, x, k, tau, row, inner)
+    a, t = searched(curve, x, k, tau, row_moments, inner)
     outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
     t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares_at(curve, x, a, t, tau), a, t
 
 
-def rows_in_range(k: Budget, tau: Any, row: Moments) -> Any:
+def rows_in_range(k: Budget, tau: Any, row_moments: Moments) -> Any:
     """Whether the scores, the budget and the temperature of each row are in range."""
-    in_range = (row.top < math.inf) & (row.mean == row.mean) & temperature_in_range(tau)
+    in_range = (
+        (row_moments.top < math.inf)
+        & (row_moments.mean == row_moments.mean)
+        & temperature_in_range(tau)
+    )
     return in_range & (k.part >= 0) & (k.whole >= 0) & (k.rest() >= 0)
 
 
 def searched(
-    curve: Curve, x: Any, k: Budget, tau: Any, row: Moments, inner: Any
+    curve: Curve, x: Any, k: Budget, tau: Any, row_moments: Moments, inner: Any
 ) -> tuple[Any, Any]:
     """Anchors and offsets of the `inner` rows; those of the others may be anything.
 
@@ -61,19 +65,19 @@ def searched(
     xp = namespace(x)
 
     def split(middle: Any) -> Any:
-        return root.gap_of(x, x, middle)
+        return root.neighbours_of(x, x, middle)
 
-    row = narrowed(split, k, tau, row, inner)
-    a, t = root.solve_rows(curve, x, k, tau, row, inner)
-    near = xp.maximum(row.top - a, a - row.least) < math.inf
+    row_moments = narrowed(split, k, tau, row_moments, inner)
+    a, t = root.solve_rows(curve, x, k, tau, row_moments, inner)
+    near = xp.maximum(row_moments.top - a, a - row_moments.least) < math.inf
     return a, xp.where(near, t, math.nan)
 
 
 def shares_at(curve: Curve, x: Any, a: Any, t: Any, tau: Any) -> Any:
     """The shares at a and t: all 0 where t is +inf, 1 where it is -inf, or NaN."""
     xp, bad = namespace(x), is_nan(t)
-    free = xp.isfinite(t)
-    p = curve.value(root.distances(x, tau, a, xp.where(free, t, 0)))
+    finite_t = xp.isfinite(t)
+    p = curve.value(root.distances(x, tau, a, xp.where(finite_t, t, 0)))
     all_or_none = xp.where(bad, t, xp.where(t < 0, xp.ones_like(t), 0))
-    p = xp.where(free[..., None], p, all_or_none[..., None])
+    p = xp.where(finite_t[..., None], p, all_or_none[..., None])
     return xp.where(x > -math.inf, p, xp.where(bad, t, 0)[..., None])

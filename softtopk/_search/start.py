@@ -51,7 +51,7 @@ class State(NamedTuple):
 class Moments(NamedTuple):
     """Of the finite scores of each row.
 
-    In the rows that are `far`, `narrowed` has put scores around the k-th largest in the
+    In the `overflowing` rows, `narrowed` has put scores around the k-th largest in the
     place of the extremes, and the lower one in that of the mean.
     """
 
@@ -59,7 +59,7 @@ class Moments(NamedTuple):
     least: Any
     mean: Any
     deviation: Any
-    far: Any = None
+    overflowing: Any = None
 
 
 def extremes(x: Any) -> tuple[Any, Any]:
@@ -109,18 +109,19 @@ def narrowed(
     at: Callable[[Any], tuple[Any, Any, Any]],
     k: Budget,
     tau: Any,
-    row: Moments,
-    free: Any,
+    row_moments: Moments,
+    inner: Any,
 ) -> Moments:
     """The moments, for a search in rows whose distances in temperatures overflow.
 
     There bisection replaces the extremes by two scores around the k-th largest, whose
     distances from the threshold are finite.  An entry whose distance overflows has the
-    share 0 or 1, however far it is.  Ordinary rows, and rows that are not `free`, take
-    part in no pass of this search.  `at` is `root.gap_of` with a number for each row:
-    how many scores are above it, the least of these, and the largest of the others.
+    share 0 or 1, however far it is.  Ordinary rows, and rows that are not `inner`, take
+    part in no pass of this search.  `at` is `root.neighbours_of` with a number for each
+    row: how many scores are above it, the least of these, and the largest of the
+    others.
     """
-    xp = namespace(row.mean)
+    xp = namespace(row_moments.mean)
 
     def step(low: Any, high: Any, going: Any) -> Any:
         # With two equal factors, a compiler may add first, which may overflow.
@@ -133,16 +134,21 @@ def narrowed(
         high = xp.where(going & ~enough, below, high)
         return low, high, going & (high - low > _NARROW * tau)
 
-    most = float(xp.finfo(row.mean.dtype).max)
+    most = float(xp.finfo(row_moments.mean.dtype).max)
     # Half of the span at least, and all of it at most.
-    size = xp.maximum(row.top - row.mean, row.mean - row.least)
+    size = xp.maximum(
+        row_moments.top - row_moments.mean, row_moments.mean - row_moments.least
+    )
     # A span that overflows itself is at least `most` / tau temperatures wide.
     wide = (size > most / 2**11 * tau) | ((size > most / 4) & (tau < most**0.5))
-    far = free & wide
-    state = row.least, row.top, far
+    overflowing = inner & wide
+    state = row_moments.least, row_moments.top, overflowing
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)
-    mean, deviation = xp.where(far, low, row.mean), xp.where(far, 0, row.deviation)
-    return Moments(high, low, mean, deviation, far)
+    mean, deviation = (
+        xp.where(overflowing, low, row_moments.mean),
+        xp.where(overflowing, 0, row_moments.deviation),
+    )
+    return Moments(high, low, mean, deviation, overflowing)
 
 
 def rebase(a: Any, t: Any, tau: Any) -> tuple[Any, Any]:
@@ -171,7 +177,9 @@ def follow(at: State, tau: Any) -> State:
     return State(a, search._replace(t=t, low=low, high=high), at.done)
 
 
-def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -> State:
+def begin(
+    curve: Curve, k: Budget, tau: Any, row_moments: Moments, middle: Any = None
+) -> State:
     """The state in which to start the search, for rows with 0 < k < n finite entries.
 
     `middle` is the curve's inverse of k / n.  A caller that has computed it passes it
@@ -182,15 +190,15 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     ``wide**-3``.  So the guess interpolates between the normal quantile and the
     noise's own, with ``wide**-3`` as the weight of the latter.
     """
-    xp, a, q = namespace(row.mean), row.mean, k.mean()
+    xp, a, q = namespace(row_moments.mean), row_moments.mean, k.mean()
     middle = curve.inverse(q) if middle is None else middle
     mean, deviation = curve.noise or (0.0, 1.0)
-    spread = row.deviation / tau / deviation
+    spread = row_moments.deviation / tau / deviation
     wide = xp.hypot(spread, xp.ones_like(spread))
     normal = ((1 - q) ** 0.135 - q**0.135) / 0.1975
     own = -(mean + middle) / deviation
     t = mean + deviation * wide * (normal + (own - normal) / wide**3)
-    above, below = (row.top - a) / tau, (row.least - a) / tau
+    above, below = (row_moments.top - a) / tau, (row_moments.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
     one, rest = k.without(0), k.rest()
@@ -204,13 +212,13 @@ def begin(curve: Curve, k: Budget, tau: Any, row: Moments, middle: Any = None) -
     last = xp.where(rest <= 1, last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack
-    if row.far is not None:
+    if row_moments.overflowing is not None:
         room = float(xp.finfo(slack.dtype).max) ** 0.5
-        low = xp.where(row.far, -room, low)
-        high = xp.where(row.far, room, high)
+        low = xp.where(row_moments.overflowing, -room, low)
+        high = xp.where(row_moments.overflowing, room, high)
     t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
-    far = abs(t) + math.inf
-    return follow(State(a, Search(t, low, high, far, far), is_nan(t)), tau)
+    infinite = abs(t) + math.inf
+    return follow(State(a, Search(t, low, high, infinite, infinite), is_nan(t)), tau)
 
 
 def bracket(curve: Curve, above: Any, below: Any, k: Any, n: int) -> tuple[Any, Any]:

@@ -74,8 +74,8 @@ class Circle(NamedTuple):
 
     chord: Any  # c = 4 sin^2(t/2)
     sine: Any
-    far: Any  # sin^2(t/2)
-    half: Any  # cos^2(t/2)
+    sine_squared: Any  # sin^2(t/2)
+    cosine_squared: Any  # cos^2(t/2)
     real: Any
     imaginary: Any
     log_chance: Any  # log P(S = k), (...)
@@ -100,8 +100,8 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     wide = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
-    far = float(xp.finfo(x.dtype).max) ** 0.5
-    u = xp.clip(u, -far, far)  # it is multiplied by shares, which are 0 or 1 there
+    limit = float(xp.finfo(x.dtype).max) ** 0.5
+    u = xp.clip(u, -limit, limit)  # it is multiplied by shares, which are 0 or 1 there
     top = on & (u >= 0)
     # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
     # keeps r alone for the gradient and calculates the others again.
@@ -121,12 +121,12 @@ def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any,
 
     If a row is in range but the distance of a score to the shift overflows, a is NaN.
     """
-    n, row = counted_moments(x)
+    n, row_moments = counted_moments(x)
     k = Budget(whole, part, n)
-    in_range = rows_in_range(k, tau, row) & (part == 0)
+    in_range = rows_in_range(k, tau, row_moments) & (part == 0)
     inner = in_range & (k.whole > 0) & (k.rest() > 0)
-    k = Budget(k.whole - 1, 0.5 * xp.ones_like(row.mean), n)
-    a, t = searched(SIGMOID, x, k, tau, row, inner)
+    k = Budget(k.whole - 1, 0.5 * xp.ones_like(row_moments.mean), n)
+    a, t = searched(SIGMOID, x, k, tau, row_moments, inner)
     found = inner & (t == t)
     a = xp.where(found, a, xp.where(inner, math.nan, xp.zeros_like(a)))
     return a, xp.where(in_range, xp.where(found, t, 0), math.nan)
@@ -169,8 +169,8 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     turns = xp.integers(index, v) * (xp.sum(tilt.top, axis=-1) - whole)[..., None]
     turns = xp.remainder(turns, xp.integers(N, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / N[..., None]
-    near, far = xp.cos(angle), xp.sin(angle)
-    sine, chord = xp.stored(2 * far * near), xp.stored(4 * far * far)
+    cosine, halved = xp.cos(angle), xp.sin(angle)  # of t/2, and `sine` is of t
+    sine, chord = xp.stored(2 * halved * cosine), xp.stored(4 * halved * halved)
     log, turn = _logarithm(xp, tilt, chord, sine)
     size = xp.where(live, xp.exp(0.5 * log), 0)
     phase = phase + turn
@@ -178,9 +178,12 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
     real, imaginary = xp.stored(real), xp.stored(imaginary)
-    far, half = xp.stored(far * far), xp.stored(near * near)
+    sine_squared, cosine_squared = (
+        xp.stored(halved * halved),
+        xp.stored(cosine * cosine),
+    )
     chance = xp.log(mass / N)
-    return Circle(chord, sine, far, half, real, imaginary, chance)
+    return Circle(chord, sine, sine_squared, cosine_squared, real, imaginary, chance)
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
@@ -227,14 +230,14 @@ def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
 
-    The divisor d = 1 - c v is computed as far u^2 + half, which does not cancel.
+    The divisor d = 1 - c v is sin^2(t/2) u^2 + cos^2(t/2), where nothing cancels.
     """
 
-    def term(u: Any, a: Any, b: Any, far: Any, half: Any) -> Any:
-        return ((a * u - b) / (far * u * u + half),)
+    def term(u: Any, a: Any, b: Any, sine_squared: Any, cosine_squared: Any) -> Any:
+        return ((a * u - b) / (sine_squared * u * u + cosine_squared),)
 
     a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
-    at = a, b, circle.far, circle.half
+    at = a, b, circle.sine_squared, circle.cosine_squared
     return tilt.v * xp.over_nodes(term, [tilt.skew], at)[0]
 
 
@@ -257,7 +260,7 @@ def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) 
     circle = circled(xp, tilt)
     p, pi, v = marginals(xp, tilt, circle), tilt.pi, tilt.v
     skew = tilt.skew[..., None, :]
-    d = circle.far[..., None] * skew * skew + circle.half[..., None]
+    d = circle.sine_squared[..., None] * skew * skew + circle.cosine_squared[..., None]
     a = (0.5 * circle.chord)[..., None] * skew / d
     b = circle.sine[..., None] / d
     real, imaginary = circle.real[..., None], circle.imaginary[..., None]

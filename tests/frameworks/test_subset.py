@@ -11,7 +11,7 @@ import softtopk as stk
 import softtopk.jax as stk_jax
 import softtopk.torch as stk_torch
 from softtopk._adapters.torch_adapter import ADAPTER
-from softtopk._contract import Way
+from softtopk._contract import SelectMethod
 
 RNG = np.random.default_rng(0)
 X, G = RNG.standard_normal((2, 64, 40))
@@ -119,7 +119,7 @@ def test_every_route_has_the_same_gradients(tau, monkeypatch):
         return p, *torch.autograd.grad(p, at, torch.tensor(g))
 
     quick = gradients()
-    monkeypatch.setattr(ADAPTER, "how", staticmethod(lambda *_: Way()))
+    monkeypatch.setattr(ADAPTER, "how", staticmethod(lambda *_: SelectMethod()))
     slow = gradients()
     for a, b in zip(quick, slow, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
