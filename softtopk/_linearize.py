@@ -208,8 +208,8 @@ class Linearization:
             with quiet():
                 columns.append(self.push(unit))
         dense = np.stack(columns, axis=-1)
-        if self.rows.empty is not None:
-            dense[self.rows.empty] = 0
+        if self.rows.empty_rows is not None:
+            dense[self.rows.empty_rows] = 0
         return dense.reshape(self.rows.batch + dense.shape[1:])
 
     def total(self, value: Any, count: float) -> Linearization:

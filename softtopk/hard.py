@@ -225,7 +225,9 @@ def top_k_indices(
         key = ~rows.key if largest else rows.key
         index = np.lexsort((key, scores == -np.inf), axis=-1)[:, :width]
     if many or width > number or empty != "raise":  # a row may have fewer
-        count = rows.k if rows.empty is None else np.where(rows.empty, 0, rows.k)
+        count = (
+            rows.k if rows.empty_rows is None else np.where(rows.empty_rows, 0, rows.k)
+        )
         found, index = index, np.full((len(index), width), n)
         index[:, : found.shape[-1]] = found
         index[np.arange(width) >= count[:, None]] = n

@@ -193,10 +193,10 @@ class Call(NumPy):
         self.tau = temperatures_of(given, asked.temperature)
         cost = real_numbers(asked.cost, "cost")
         c = given.flatten(cost, "cost")
-        if given.empty is not None:
+        if given.empty_rows is not None:
             budget, c = (
-                np.where(given.empty, 1, budget),
-                np.where(given.empty[:, None], 1, c),
+                np.where(given.empty_rows, 1, budget),
+                np.where(given.empty_rows[:, None], 1, c),
             )
         scores = given.x.astype(np.float64, copy=False)
         if asked.empty == "all":

@@ -40,8 +40,8 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
         given = xp.numbers(real_numbers(given, "cost"), x)
     c = flat(xp, broadcast_as(xp, given, rows.shape(), "cost"), rows.axes)
     c = xp.where(x > -math.inf, c, 1)
-    if rows.empty is not None:
-        c = xp.where(rows.empty[..., None], 1, c)
+    if rows.empty_rows is not None:
+        c = xp.where(rows.empty_rows[..., None], 1, c)
     if asked.empty == "all":
         most = xp.sum(xp.where(x > -math.inf, xp.detach(c), 0), axis=-1)
         over = rows.whole + xp.detach(rows.part) > most

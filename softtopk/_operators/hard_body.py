@@ -191,8 +191,8 @@ def top_k_indices(
     x, n = xp.detach(rows.x), rows.x.shape[-1]
     count = xp.sum(x > -math.inf, axis=-1)
     in_range = xp.all((x < math.inf) & (x == x), axis=-1)
-    if rows.empty is not None:
-        in_range = in_range & ~rows.empty
+    if rows.empty_rows is not None:
+        in_range = in_range & ~rows.empty_rows
     if many:
         in_range = in_range & (rows.whole >= 0) & (rows.part == 0)
         looks = xp.looks(x, check)

@@ -99,7 +99,7 @@ class Rows(NamedTuple):
         The axes, counted from the end, and their lengths.
     dtype : the type of the results
     name : what an error message calls the scores
-    empty : (...) array of bool, optional
+    empty_rows : (...) array of bool, optional
         The rows that had no finite entry, where the caller asks for zeros there: here
         their scores are 0 and their budgets 1, which every operator takes, and `expand`
         makes their results 0.
@@ -122,7 +122,7 @@ class Rows(NamedTuple):
     sizes: tuple[int, ...]
     dtype: Any
     name: str = "x"
-    empty: Any = None
+    empty_rows: Any = None
     key: Any = None
     in_range: Any = None
     method: SelectMethod | None = None
@@ -192,8 +192,8 @@ class Rows(NamedTuple):
     def expand(self, xp: Adapter, p: Any) -> Any:
         """Put (..., n) results into the shape of the scores."""
         p = self.spoil(xp, p)
-        if self.empty is not None:
-            p = xp.where(self.empty[..., None], 0, p)
+        if self.empty_rows is not None:
+            p = xp.where(self.empty_rows[..., None], 0, p)
         tail = tuple(range(-len(self.axes), 0))
         if len(tail) != 1:
             p = xp.reshape(p, (*p.shape[:-1], *self.sizes))
@@ -246,10 +246,11 @@ def as_adapter_rows(
     `how` answers, or neither if the call has no curve.  `split_budget` is the function
     that splits the budget in two, by default `split`.
 
-    If `asked.empty` is "zeros" or "all", `Rows.empty` marks the rows without a finite
-    entry.  This needs no check of values, and the derivatives of these rows are 0.  By
-    "all" a budget above the number of finite entries is lowered to that number; a call
-    with costs, which passes `split_budget`, lowers it to the sum of the costs itself.
+    If `asked.empty` is "zeros" or "all", `Rows.empty_rows` marks the rows without a
+    finite entry.  This needs no check of values, and the derivatives of these rows are
+    0.  By "all" a budget above the number of finite entries is lowered to that number;
+    a call with costs, which passes `split_budget`, lowers it to the sum of the costs
+    itself.
 
     Integers that floats may not hold are looked at if `asked.check` allows it.  They
     are an error if the conversion changes the gaps between them, unless only the order

@@ -79,7 +79,7 @@ class NumPyRows(NamedTuple):
     input_shape : tuple of int
         Shape of the scores as given; differs from `shape` if there are more budgets
         than rows were given.
-    empty : (R,) array of bool, optional
+    empty_rows : (R,) array of bool, optional
         The rows that had no finite entry, where the caller asks for zeros there: here
         their scores are 0 and their budgets 1, which every operator takes, and `expand`
         makes their results 0.
@@ -95,13 +95,13 @@ class NumPyRows(NamedTuple):
     batch: tuple[int, ...]
     axes: tuple[int, ...]
     input_shape: tuple[int, ...]
-    empty: Array | None = None
+    empty_rows: Array | None = None
     key: Array | None = None
 
     def expand(self, rows: Array) -> Array:
         """Put ``(R, n)`` rows into the shape of the scores; a scalar for a scalar."""
-        if self.empty is not None:
-            rows = np.where(self.empty[:, None], rows.dtype.type(0), rows)
+        if self.empty_rows is not None:
+            rows = np.where(self.empty_rows[:, None], rows.dtype.type(0), rows)
         if self.axes == (-1,):
             return rows.reshape(self.shape)
         if not self.axes:
@@ -150,13 +150,13 @@ class NumPyRows(NamedTuple):
             self.finite_count.reshape(self.batch), batch
         ).reshape(-1)
         sizes = [self.shape[axis] for axis in self.axes]
-        empty = self.empty
+        empty = self.empty_rows
         if empty is not None:
             empty = np.broadcast_to(empty.reshape(self.batch), batch).reshape(-1)
         rows = self._replace(
             x=repeated(self.x),
             finite_count=finite_count,
-            empty=empty,
+            empty_rows=empty,
             key=None if self.key is None else repeated(self.key),
             shape=with_axes(batch, self.axes, sizes),
             batch=batch,
@@ -313,8 +313,8 @@ def as_numpy_rows(
     if k is NO_BUDGET:
         return rows
     rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
-    if rows.empty is not None:
-        budget = np.where(rows.empty, 1, budget)
+    if rows.empty_rows is not None:
+        budget = np.where(rows.empty_rows, 1, budget)
     if zeros and integer_k:
         check_whole(budget)
     if empty == "all":

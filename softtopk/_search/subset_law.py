@@ -57,7 +57,7 @@ class Tilt(NamedTuple):
     known: Any  # p of the rows that are not inner
     on: Any  # finite entries of inner rows: their marginals are not known beforehand
     u: Any  # (x - s) / tau, 0 where an entry is not on
-    top: Any  # entries above s
+    above: Any  # entries above s
     lean: Any  # min(pi, 1 - pi), negative where pi >= 1/2
     pi: Any
     v: Any  # pi (1 - pi)
@@ -102,17 +102,17 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
     limit = float(xp.finfo(x.dtype).max) ** 0.5
     u = xp.clip(u, -limit, limit)  # it is multiplied by shares, which are 0 or 1 there
-    top = on & (u >= 0)
+    above = on & (u >= 0)
     # Every number of an entry is a short formula of r = min(pi, 1 - pi): compiled code
     # keeps r alone for the gradient and calculates the others again.
-    r = xp.where(on, xp.sigmoid(xp.where(top, -u, u)), 0)
-    lean = xp.where(top, -r, r)
+    r = xp.where(on, xp.sigmoid(xp.where(above, -u, u)), 0)
+    lean = xp.where(above, -r, r)
     r = abs(lean)
-    pi, skew = xp.where(top, 1 - r, r), xp.where(top, 1 - 2 * r, 2 * r - 1)
+    pi, skew = xp.where(above, 1 - r, r), xp.where(above, 1 - 2 * r, 2 * r - 1)
     v = r * (1 - r)
     all_of = (x > -math.inf) & (k.whole > 0)[..., None]
     known = xp.where(all_of | ~in_range[..., None], xp.ones_like(x), 0)
-    law = on, u, top, lean, pi, v, skew
+    law = on, u, above, lean, pi, v, skew
     return Tilt(in_range, inner, known, *law, whole, count, tau, a, t)
 
 
@@ -166,7 +166,7 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     index = xp.arange(1, DEPTH[v.dtype.itemsize] + 1, v)
     live = index <= used[..., None]
     angle = xp.where(live, index, 1) * (math.pi / N[..., None])
-    turns = xp.integers(index, v) * (xp.sum(tilt.top, axis=-1) - whole)[..., None]
+    turns = xp.integers(index, v) * (xp.sum(tilt.above, axis=-1) - whole)[..., None]
     turns = xp.remainder(turns, xp.integers(N, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / N[..., None]
     cosine, halved = xp.cos(angle), xp.sin(angle)  # of t/2, and `sine` is of t
@@ -280,15 +280,15 @@ def partition(
 ) -> tuple[Any, Any, Any]:
     """tau log Z_k(x / tau), its derivative by tau, the entropy, and u of `Tilt`."""
     tilt = tilted(xp, x, whole, part, tau, (law.a, law.t))
-    top, u, p = tilt.top, tilt.u, law.p
+    above, u, p = tilt.above, tilt.u, law.p
     k = budget(x, whole, part)
     soft = xp.where(tilt.on, xp.log1p(xp.exp(-abs(u))), 0)
     soft = xp.sum(soft, axis=-1) + law.log_chance
-    chosen = xp.sum(xp.where(top, x, 0), axis=-1)
-    lack = xp.astype(k.without(xp.sum(top, axis=-1)), x.dtype)
+    chosen = xp.sum(xp.where(above, x, 0), axis=-1)
+    lack = xp.astype(k.without(xp.sum(above, axis=-1)), x.dtype)
     value = chosen + lack * (tilt.a + tilt.tau * tilt.t) + tilt.tau * soft
     flat = xp.sum(xp.where(tilt.known > 0, x, 0), axis=-1)
-    spread = xp.sum(xp.where(top, (1 - p) * u, -p * u), axis=-1)
+    spread = xp.sum(xp.where(above, (1 - p) * u, -p * u), axis=-1)
     # In a row out of range it is not 0, so that a tangent of tau leaves a mark.
     rest = xp.where(tilt.in_range, xp.zeros_like(soft), 1)
     entropy = xp.where(tilt.inner, spread + soft, rest)

@@ -245,6 +245,31 @@ def test_a_mistaken_member_is_found():
     assert mistaken(texts, {"hold"}) == {("Row", "hold")}
 
 
+SWITCHES = {"bool", "str", "bool | None", "str | None"}
+
+
+def mixed(texts):
+    """Fields that are a switch or a text in one class and not in another."""
+    kinds = {}
+    for text in texts.values():
+        for node in ast.walk(ast.parse(text)):
+            for field in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(field, ast.AnnAssign):
+                    switch = ast.unparse(field.annotation) in SWITCHES
+                    kinds.setdefault(field.target.id, set()).add(switch)
+    return {name for name, found in kinds.items() if len(found) > 1}
+
+
+def test_a_field_that_is_a_switch_is_one_everywhere():
+    assert not mixed(TEXTS)
+
+
+def test_a_field_that_is_a_switch_and_a_count_is_found():
+    texts = {"a.py": "class A:\n    finite: bool\n    n: int"}
+    texts["b.py"] = "class B:\n    finite: Array = None\n    n: Array"
+    assert mixed(texts) == {"finite"}
+
+
 def private(texts):
     """The names with an underscore that a file imports from another one."""
     return {
