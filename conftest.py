@@ -21,7 +21,7 @@ FILES = {
         "_torch_modules",
     ],
     "triton": ["_kernels/triton_curves", "_kernels/triton_select"],
-    "jax": ["jax", "_adapters/jax_adapter", "_adapters/jax_bad_rows"],
+    "jax": ["jax", "_adapters/jax_adapter", "_adapters/jax_out_of_range"],
     "dask": ["dask"],
 }
 collect_ignore = [
