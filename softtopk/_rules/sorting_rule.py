@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from .._rows.numpy_rows import as_column
-from .._search.all_thresholds import FAR, Both, Thresholds, neighbours, once
+from .._search.all_thresholds import FAR, Both, Thresholds, once
 
 _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
@@ -71,21 +71,29 @@ class SortedRows(Thresholds):
         def step(decay: Any, rise: Any, sums: Any) -> Any:
             return (-decay if back else decay) * rise * sums
 
-        given = over.decay, rise, neighbours(sums, back)[0]
+        given = over.decay, rise, sums[..., 1:] if back else sums[..., :-1]
         return over.onwards(self.xp.entrywise(step, *given), back)
 
-    def apart_sums(self, over: Both, t: Any, rise: Any, sums: Any) -> list[Any]:
+    def levelled(self, t: Any) -> tuple[Any, Any]:
+        """Whether a row is smooth; and the row, if it is not less its middle value."""
+        smooth = self._is_smooth(t)
+        rough = None if smooth.all() else self.centred(t)
+        return self._either(smooth, t if smooth.any() else None, rough), smooth
+
+    def apart_sums(
+        self, over: Both, t: Any, smooth: Any, rise: Any, sums: Any
+    ) -> list[Any]:
         """The sums of t_l - t_i, from both sides.
 
         `sums` are those of 1 over the other points, and None on a side that is not
         asked for.  The recurrence of the differences, which `rise` returns, loses
         nothing if t rises or falls along the row.  If t jumps up and down, the rounding
-        errors of these jumps add up, and the sums of t itself are better.
+        errors of these jumps add up, and the sums of t itself are better, which should
+        not be far from 0.
         """
         xp = self.xp
-        smooth = self._is_smooth(t)
         some, not_all = smooth.any(), not smooth.all()
-        rise, t = rise() if some else None, self.centred(t) if not_all else None
+        rise = rise() if some else None
         found = []
         for count, back in zip(sums, (False, True), strict=True):
             fine = rough = None
@@ -171,21 +179,21 @@ class SortedRows(Thresholds):
 
     def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
-        xp = self.xp
+        xp, (t, smooth) = self.xp, self.levelled(t)
 
         def rise() -> Any:
             return apart(t[..., :-1], t[..., 1:])
 
         over, two = self.over_thresholds, bool(self.beta)
         others = self.higher if two else None, self.lower
-        sums = self.apart_sums(self.over_scores, t, rise, others)
+        sums = self.apart_sums(self.over_scores, t, smooth, rise, others)
         at, rest = self.means(sums, t, apart)
 
         def rise_of_means() -> Any:
             away = rest[..., :-1] - rest[..., 1:]
             return apart(at[..., :-1], at[..., 1:]) + away
 
-        Q, q = self.apart_sums(over, at + rest, rise_of_means, self.others)
+        Q, q = self.apart_sums(over, at + rest, smooth, rise_of_means, self.others)
         U, V = self.others
 
         def total(t: Any, place: Any, factor: Any, *slopes: Any) -> Any:
@@ -289,8 +297,8 @@ class SortedRows(Thresholds):
         """The product with the Jacobian of the sort."""
         xp, t = self.xp, self.given(t)
         rise = t[..., :-1] - t[..., 1:]
-        others = self.higher, self.lower
-        sums = self.apart_sums(self.over_scores, t, lambda: rise, others)
+        given = *self.levelled(t), lambda: rise, (self.higher, self.lower)
+        sums = self.apart_sums(self.over_scores, *given)
         out = xp.take(t, self.nearest) + self.mixed(t, sums, _apart)
         return self._at_places(out + self._spread(t, rise, sums, _apart))
 

@@ -217,11 +217,6 @@ class _Line:
         return self.blocks.outer(inner, self.ends[back].sums(ends, back), back)
 
 
-def neighbours(v: Any, back: bool) -> tuple[Any, Any]:
-    """The values at the points before those that have one, or after, and at these."""
-    return (v[..., 1:], v[..., :-1]) if back else (v[..., :-1], v[..., 1:])
-
-
 class Both:
     """Sums over the points before and over those after each point of a row.
 
@@ -229,10 +224,12 @@ class Both:
     ----------
     points : list of arrays (..., n)
         Descending scores and, optionally, offsets in units of the temperature.
+    none : (..., 1) array
+        Zeros.
     """
 
-    def __init__(self, xp: Adapter, points: list[Any], tau: Any) -> None:
-        self.xp, self._points, self._tau = xp, points, tau
+    def __init__(self, xp: Adapter, points: list[Any], tau: Any, none: Any) -> None:
+        self.xp, self._points, self._tau, self._none = xp, points, tau, none
         self.kept: dict[str, Any] = {}
         self._line = _Line(xp, points, tau, (False, True), lambda: self.decay)
 
@@ -253,13 +250,14 @@ class Both:
         """The sums of v over the points before each, or after it."""
         if self.xp.in_memory and self._line.blocks:
             return self._line.sums(v, back, False)
-        before, _ = neighbours(self.sums(v, back), back)
+        sums = self.sums(v, back)
+        before = sums[..., 1:] if back else sums[..., :-1]
         return self.onwards(self.decay * before, back)
 
     def onwards(self, steps: Any, back: bool) -> Any:
         """What arrives at each point from the point before, or from that after."""
-        none = self.xp.zeros_like(self._points[0][..., :1])
-        return self.xp.concat([steps, none] if back else [none, steps], axis=-1)
+        ends = [steps, self._none] if back else [self._none, steps]
+        return self.xp.concat(ends, axis=-1)
 
     def __call__(self, before: Any, after: Any) -> tuple[Any, Any]:
         """The sums of `before` over points up to each, and of `after` from it on."""
@@ -318,7 +316,7 @@ class Thresholds:
         # The recurrences over the scores, and the sum of the shares at each of them.
         self.one = xp.astype(taken, x.dtype)
         self.i = i = xp.indices(n, x)[None, :] if x.ndim > 1 else xp.indices(n, x)
-        self.over_scores = Both(xp, [self.x], self.tau)
+        self.over_scores = Both(xp, [self.x], self.tau, self.none)
         self.lower = self.over_scores.others(self.one, True)
         falls = x[..., 1:] < x[..., :-1]
         self._first = None  # of equal scores
@@ -351,7 +349,7 @@ class Thresholds:
         """Scale scores near the end of the range, so that no difference overflows."""
         xp, info = self.xp, self.xp.finfo(x.dtype)
         ends = xp.concat([x[..., :1], xp.take(x, self.last)], axis=-1)
-        far = xp.where(ends > -math.inf, abs(ends), 0) > float(info.max) / 4
+        far = self.only(ends > -math.inf, abs(ends)) > float(info.max) / 4
         far = far[..., :1] | far[..., 1:]
         self.x, self.scale = x, 1.0
         if xp.in_memory and not far.any():
@@ -401,11 +399,10 @@ class Thresholds:
 
         if self.beta:
             found = xp.entrywise(two_sided, a, j, self.valid)
-            self.low, self.kept["high"], self.left, *self.points = found
+            self.low, self.kept["high"], self.kept["left"], *self.points = found
         else:
             self.low, *self.points = xp.entrywise(one_sided, a, j, self.valid)
-            self.left = xp.zeros_like(self.valid)
-        self.over_thresholds = Both(xp, self.points, self.tau)
+        self.over_thresholds = Both(xp, self.points, self.tau, self.none)
 
     def _gap(self, a: Any) -> tuple[Any, Any, Any]:
         """The scores above and below thresholds: indices, values, distances."""
@@ -436,6 +433,11 @@ class Thresholds:
         return self.xp.zeros_like(self.low)
 
     @once
+    def left(self) -> Any:
+        """Whether thresholds are measured from the scores above them."""
+        return self.xp.zeros_like(self.valid)
+
+    @once
     def gap(self) -> Any:
         """The distances between neighbouring scores."""
         return self.xp.entrywise(self.apart, self.x[..., :-1], self.x[..., 1:])
@@ -457,12 +459,12 @@ class Thresholds:
             above, below = self.beside(place)
             under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
             E = xp.take(self.low, above) * xp.exp(-self.apart(under, x))
-            E = xp.where((place > 0) & taken, E, 0)
+            E = self.only(taken, xp.where(place > 0, E, 0))
             if not self.beta:
                 return E
             over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
             e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
-            return E, xp.where((place < self.last) & taken, e, 0)
+            return E, self.only(taken, xp.where(place < self.last, e, 0))
 
         sides = xp.entrywise(found, self.x, place, self.taken)
         if self.beta:
@@ -501,8 +503,10 @@ class Thresholds:
 
     def beside(self, place: Any) -> tuple[Any, Any]:
         """Indices of the thresholds above and below a score, if there are any."""
-        most = self.x.shape[-1] - 2
-        return self.xp.clip(place - 1, 0, None), self.xp.clip(place, None, most)
+        most, above = self.x.shape[-1] - 2, place - 1
+        if not self.full:  # else NumPy counts -1 from the end, where E is 0
+            above = self.xp.clip(above, 0, None)
+        return above, self.xp.clip(place, None, most)
 
     @once
     def neighbours(self) -> tuple[Any, Any]:

@@ -193,6 +193,8 @@ class FoldedBlocks(_Blocks):
         join = {back: _terms(v, first, self.tau) for back, v in before.items()}
         below = np.tri(size, k=-1, dtype=points[0].dtype)
         total = {True: below, False: np.array(below.T, order="C")}
+        # One array of all parts: the system provides a large one in larger pages.
+        folds = np.empty((2, self.rows, self.many, size), points[0].dtype)
         self.parts: list[tuple[slice, _NearBlocks | _FarBlocks]] = []
         for a in range(0, self.many, step):
             part = slice(a, min(a + step, self.many))
@@ -207,9 +209,8 @@ class FoldedBlocks(_Blocks):
                 self.parts.append((part, _FarBlocks(at, ends, self.tau)))
                 continue
             away[others] = 0
-            near = _NearBlocks(
-                away, {b: (c[:, part], s[:, part]) for b, (c, s) in join.items()}, total
-            )
+            joined = {back: (c[:, part], s[:, part]) for back, (c, s) in join.items()}
+            near = _NearBlocks(away, joined, total, folds[:, :, part])
             if others.any():
                 near.keep(np.nonzero(others), at, ends, self.tau)
             self.parts.append((part, near))
@@ -236,9 +237,10 @@ class _NearBlocks:
 
     others: Any = None
 
-    def __init__(self, away: Array, join: Any, total: Any) -> None:
-        self.join, self.total = join, total
-        self.rise, self.fall = np.expm1(away), np.expm1(np.negative(away, out=away))
+    def __init__(self, away: Array, join: Any, total: Any, out: Array) -> None:
+        self.join, self.total, (self.rise, self.fall) = join, total, out
+        np.expm1(away, out=self.rise)
+        np.expm1(np.negative(away, out=away), out=self.fall)
 
     def keep(self, others: Any, at: Positions, ends: Any, tau: Any) -> None:
         """The decays of the other blocks, which are at these indices."""
