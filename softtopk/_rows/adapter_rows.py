@@ -159,10 +159,11 @@ class Rows(NamedTuple):
         return self._replace(in_range=None)
 
     def with_in_range(self, xp: Adapter, in_range: Any) -> Rows:
-        """The rows, with `in_range` False also for these that are not.
+        """The rows, whose field `in_range` is False where the argument is False, too.
 
-        Where one look is cheap, as on the CPU, rows that all are in range stay as they
-        are: with a derivative, the mask would take as long as a small operator does.
+        Where a look at values is cheap, as on the CPU, rows that are all in range stay
+        as they are: under differentiation the mask would take as long as a small
+        operator does.
         """
         if xp.looks(self.x, None) and bool(in_range.all()):
             return self

@@ -806,9 +806,9 @@ class ChunkSearch:
     def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
         """The same for scores that occur several times."""
         x = np.where(times > 0, x, 0)
-        row = costs_search.rows_with_costs(x, times, y, 0 * y, self.tau, "cost")
+        rows = costs_search.rows_with_costs(x, times, y, 0 * y, self.tau, "cost")
         return Points(
-            *costs_search.solve_costs(self.curve, row, (y > 0) & (y < times.sum(-1)))
+            *costs_search.solve_costs(self.curve, rows, (y > 0) & (y < times.sum(-1)))
         )
 
     def _within(self, at: Points, rows: Array) -> Points:

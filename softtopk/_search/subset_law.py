@@ -95,8 +95,8 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     whole = xp.where(inner, k.whole, 1)
     count = xp.where(inner, k.n, n + (n == 1))
     a, t = xp.where(inner, a, 0), xp.where(inner, t, 0)
-    warm = temperature_in_range(tau)
-    tau = xp.where(warm, tau, 1)
+    tau_in_range = temperature_in_range(tau)
+    tau = xp.where(tau_in_range, tau, 1)
     wide = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
     u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
