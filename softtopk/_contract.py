@@ -198,7 +198,7 @@ class Adapter(Protocol):
     def hold(self, x: Any, in_range: Any) -> Any:
         """x where it is in range, and elsewhere 0, with the derivative of x everywhere.
 
-        A row that is not becomes NaN in the end, by `spoil`.  So its derivative
+        A row out of range becomes NaN in the end, by `spoil`.  So its derivative
         has to reach x, where NaN belongs; and it stays in its row, as `hold` is applied
         to rows and to numbers for each row.
         """
