@@ -458,12 +458,12 @@ class Thresholds:
         def found(x: Any, place: Any, taken: Any) -> Any:
             above, below = self.beside(place)
             under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
-            E = xp.take(self.low, above) * xp.exp(-self.apart(under, x))
+            E = xp.take(self.low, above) * xp.exp((x - under) / self.tau)
             E = self.only(taken, xp.where(place > 0, E, 0))
             if not self.beta:
                 return E
             over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
-            e = xp.take(self.high, below) * xp.exp(-self.apart(x, over))
+            e = xp.take(self.high, below) * xp.exp((over - x) / self.tau)
             return E, self.only(taken, xp.where(place < self.last, e, 0))
 
         sides = xp.entrywise(found, self.x, place, self.taken)

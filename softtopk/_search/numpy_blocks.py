@@ -239,8 +239,8 @@ class _NearBlocks:
 
     def __init__(self, away: Array, join: Any, total: Any, out: Array) -> None:
         self.join, self.total, (self.rise, self.fall) = join, total, out
-        np.expm1(away, out=self.rise)
-        np.expm1(np.negative(away, out=away), out=self.fall)
+        np.exp(away, out=self.rise)
+        np.exp(np.negative(away, out=away), out=self.fall)
 
     def keep(self, others: Any, at: Positions, ends: Any, tau: Any) -> None:
         """The decays of the other blocks, which are at these indices."""
@@ -260,11 +260,10 @@ class _NearBlocks:
         Those of near points are in units of an exponential.
         """
         w = v * (self.fall if back else self.rise)
-        w += v
         np.matmul(w, self.total[back], out=y)
         sums = _end(y, back) + _end(w, back)
         if not back:
-            sums += sums * self.fall[..., -1]
+            sums *= self.fall[..., -1]
         if own:
             y += w
         if self.others:
@@ -285,7 +284,7 @@ class _NearBlocks:
             more = c * before
             more += s * more
             y += more
-        y += y * (self.rise if back else self.fall)
+        y *= self.rise if back else self.fall
         if self.others:
             y[self.others] = other
 
