@@ -254,7 +254,8 @@ def _descending_by_keys(x: Any) -> Any:
         for v in (ordered[0], order[0]):
             v[one], v[one + 1] = v[one + 1], v[one]
         if (ordered[0, 1:] > ordered[0, :-1]).any():
-            again = np.argsort(-ordered, axis=-1, kind="stable")
+            kind: Any = "stable" if 16 * len(wrong) < x.size else "quicksort"
+            again = np.argsort(-ordered, axis=-1, kind=kind)  # quick if few are wrong
             ordered, order = NumPy.take(ordered, again), NumPy.take(order, again)
     return ordered, order
 

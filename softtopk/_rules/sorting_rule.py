@@ -16,6 +16,9 @@ from .._search.all_thresholds import FAR, Both, Thresholds, once
 _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
 
+_START = 1 << 12
+"""The entries that are looked at first."""
+
 
 class SortedRows(Thresholds):
     """The sort and the ranks of rows, and the products with their derivatives."""
@@ -94,6 +97,10 @@ class SortedRows(Thresholds):
         xp = self.xp
         some, not_all = smooth.any(), not smooth.all()
         rise = rise() if some else None
+
+        def less(sums: Any, t: Any, count: Any) -> Any:
+            return sums - t * count
+
         found = []
         for count, back in zip(sums, (False, True), strict=True):
             fine = rough = None
@@ -101,19 +108,18 @@ class SortedRows(Thresholds):
                 step = over.onwards(-rise if back else rise, back)
                 fine = over.sums(step * count, back)
             if not_all and count is not None:
-                given = over.others(t, back), t, count
-                rough = xp.entrywise(lambda sums, t, count: sums - t * count, *given)
+                rough = xp.entrywise(less, over.others(t, back), t, count)
             found.append(self._either(smooth, fine, rough))
         return found
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
-        span = t.max(axis=-1) - t.min(axis=-1)
-        steps = self.xp.entrywise(
-            lambda one, other: abs(one - other), t[..., 1:], t[..., :-1]
-        )
-        way = steps.sum(axis=-1)
-        return (way <= _JUMPS * span)[..., None]
+        most = _JUMPS * (t.max(axis=-1) - t.min(axis=-1))
+        for part in [t[..., :_START], t] if t.shape[-1] > _START else [t]:
+            smooth = abs(part[..., 1:] - part[..., :-1]).sum(axis=-1) <= most
+            if not smooth.any():  # the start of the rows may tell
+                break
+        return smooth[..., None]
 
     def _either(self, smooth: Any, fine: Any, rough: Any) -> Any:
         if fine is None or rough is None:
@@ -186,8 +192,8 @@ class SortedRows(Thresholds):
 
         over, two = self.over_thresholds, bool(self.beta)
         others = self.higher if two else None, self.lower
-        sums = self.apart_sums(self.over_scores, t, smooth, rise, others)
-        at, rest = self.means(sums, t, apart)
+        given = self.over_scores, t, smooth, rise, others
+        at, rest = self.means(self.apart_sums(*given), t, apart)
 
         def rise_of_means() -> Any:
             away = rest[..., :-1] - rest[..., 1:]

@@ -324,3 +324,24 @@ def test_equal_scores_have_equal_ranks_where_a_threshold_meets_them(name):
         assert np.ptp(r[7 : 7 + k]) == 0
         if name == "laplace":
             np.testing.assert_allclose(r[:7] + r[7 + k :], 15 + k, 0, 1e-13)
+
+
+LAST_BITS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "a few neighbours differ": lambda rng, n: 1000 + 1e-3 * rng.random(n),
+    "many differ": lambda rng, n: 1000 + 1e-6 * rng.normal(size=n),
+    "ascending": lambda rng, n: 1 + EPS * np.arange(n),
+    "zeros": lambda rng, n: rng.choice([0.0, -0.0, 5e-324, -5e-324], n),
+    "masked": lambda rng, n: np.where(rng.random(n) < 0.5, -np.inf, rng.normal(size=n)),
+    "huge": lambda rng, n: np.finfo(float).max * rng.choice([1, -1, -np.inf], n),
+}
+
+
+@pytest.mark.parametrize("kind", LAST_BITS)
+def test_a_long_row_is_in_order_whatever_its_last_bits_are(kind):
+    """They hold the indices while a long row is sorted."""
+    x = LAST_BITS[kind](np.random.default_rng(10), 20_000)[None]
+    ordered, order = NumPy.descending(x)
+    assert (np.sort(order) == np.arange(x.size)).all()
+    assert (ordered == x[:, order[0]]).all()
+    assert (ordered[0, 1:] <= ordered[0, :-1]).all()
