@@ -235,11 +235,10 @@ def _put(out: Any, index: Any, values: Any) -> Any:
 
 
 def _descending_by_keys(x: Any) -> Any:
-    """The entries of a long row, the largest first, and their indices.
+    """`descending` of a long row, by a sort: in a quarter of the time of an argsort.
 
-    A sort takes a quarter of the time of an argsort.  So the last bits of the numbers
-    hold their indices while they are sorted.  Numbers that differ in these bits alone
-    may then be out of order: mostly a few pairs of neighbours, which are exchanged.
+    The last bits of the numbers hold their indices meanwhile.  Those that differ in
+    these bits alone may be out of order: mostly a few neighbours, which are exchanged.
     """
     keys = np.minimum(-x, np.finfo(x.dtype).max)  # an infinity would become NaN
     bits, last = keys.view(np.int64), (1 << x.shape[-1].bit_length()) - 1

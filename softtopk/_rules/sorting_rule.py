@@ -83,9 +83,7 @@ class SortedRows(Thresholds):
         rough = None if smooth.all() else self.centred(t)
         return self._either(smooth, t if smooth.any() else None, rough), smooth
 
-    def apart_sums(
-        self, over: Both, t: Any, smooth: Any, rise: Any, sums: Any
-    ) -> list[Any]:
+    def apart_sums(self, over: Both, t: Any, smooth: Any, rise: Any, sums: Any) -> Any:
         """The sums of t_l - t_i, from both sides.
 
         `sums` are those of 1 over the other points, and None on a side that is not
@@ -96,19 +94,15 @@ class SortedRows(Thresholds):
         """
         xp = self.xp
         some, not_all = smooth.any(), not smooth.all()
-        rise = rise() if some else None
-
-        def less(sums: Any, t: Any, count: Any) -> Any:
-            return sums - t * count
-
-        found = []
+        rise, found = rise() if some else None, []
         for count, back in zip(sums, (False, True), strict=True):
             fine = rough = None
             if some and count is not None:
                 step = over.onwards(-rise if back else rise, back)
                 fine = over.sums(step * count, back)
             if not_all and count is not None:
-                rough = xp.entrywise(less, over.others(t, back), t, count)
+                rough = over.others(t, back)
+                rough = xp.entrywise(lambda sums, t, n: sums - t * n, rough, t, count)
             found.append(self._either(smooth, fine, rough))
         return found
 

@@ -34,9 +34,6 @@ from ..curves import EXP, LAPLACE, Curve
 FAR = 1e5
 """A distance beyond which an exponential is 0, also after a product with it."""
 
-_DEEP = 1000.0
-"""A distance whose exponential has a root that may be 0."""
-
 NEAR = math.log(2)
 """The distance up to which a decay d is kept as d - 1."""
 
@@ -250,9 +247,8 @@ class Both:
         """The sums of v over the points before each, or after it."""
         if self.xp.in_memory and self._line.blocks:
             return self._line.sums(v, back, False)
-        sums = self.sums(v, back)
-        before = sums[..., 1:] if back else sums[..., :-1]
-        return self.onwards(self.decay * before, back)
+        before = slice(1, None) if back else slice(-1)
+        return self.onwards(self.decay * self.sums(v, back)[..., before], back)
 
     def onwards(self, steps: Any, back: bool) -> Any:
         """What arrives at each point from the point before, or from that after."""
@@ -389,7 +385,7 @@ class Thresholds:
             low, high = self.only(valid, X / L), self.only(valid, Y / H)
             # The distance to the nearer neighbour comes from a logarithm.
             near = xp.log(xp.where(left, Q, P) / (large + least))
-            level = (D > _DEEP) & (d == 0)  # free of the exponential, which may be 0
+            level = (D > 1e3) & (d == 0)  # free of the exponential, which may be 0
             if not xp.in_memory or level.any():
                 near = xp.where(level, 0.5 * (D + xp.log(Q / P)), near)
             near = xp.minimum(xp.clip(near, 0, None), D)
@@ -399,9 +395,10 @@ class Thresholds:
 
         if self.beta:
             found = xp.entrywise(two_sided, a, j, self.valid)
-            self.low, self.kept["high"], self.kept["left"], *self.points = found
+            self.low, self.kept["high"], self.left, *self.points = found
         else:
             self.low, *self.points = xp.entrywise(one_sided, a, j, self.valid)
+            self.left = a < 0  # none
         self.over_thresholds = Both(xp, self.points, self.tau, self.none)
 
     def _gap(self, a: Any) -> tuple[Any, Any, Any]:
@@ -431,11 +428,6 @@ class Thresholds:
     def high(self) -> Any:
         """Slopes at the scores above thresholds, which the curve exp has not."""
         return self.xp.zeros_like(self.low)
-
-    @once
-    def left(self) -> Any:
-        """Whether thresholds are measured from the scores above them."""
-        return self.xp.zeros_like(self.valid)
 
     @once
     def gap(self) -> Any:

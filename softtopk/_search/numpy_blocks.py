@@ -91,11 +91,6 @@ def _sums(pairs: Array, v: Array, back: bool) -> Array:
     return (pairs @ v[..., None])[..., 0]
 
 
-def _end(v: Array, back: bool) -> Array:
-    """The values at the points from which the sums over blocks go on."""
-    return v[..., 0] if back else v[..., -1]
-
-
 def _before(ends: Array, back: bool) -> Array:
     """The values of the block before each block, or after it; 0 if there is none."""
     out = np.zeros_like(ends)
@@ -168,9 +163,9 @@ class PairedBlocks(_Blocks):
 
         Without `own`, a sum within a block leaves out the point itself.
         """
-        v = self.cut(v)
+        v, end = self.cut(v), 0 if back else -1
         y = _sums(self.pairs, v, back)
-        sums = _end(y, back) + _end(v, back)
+        sums = y[..., end] + v[..., end]
         if own:
             y += v
         return y if self.ends else self.line(y), sums
@@ -259,9 +254,9 @@ class _NearBlocks:
 
         Those of near points are in units of an exponential.
         """
-        w = v * (self.fall if back else self.rise)
+        w, end = v * (self.fall if back else self.rise), 0 if back else -1
         np.matmul(w, self.total[back], out=y)
-        sums = _end(y, back) + _end(w, back)
+        sums = y[..., end] + w[..., end]
         if not back:
             sums *= self.fall[..., -1]
         if own:
@@ -269,7 +264,7 @@ class _NearBlocks:
         if self.others:
             v = v[self.others]
             other = _sums(self.pairs, v, back)
-            sums[self.others] = _end(other, back) + _end(v, back)
+            sums[self.others] = other[..., end] + v[..., end]
             y[self.others] = other + v if own else other
         return sums
 
