@@ -351,16 +351,6 @@ def test_a_copied_cell_runs_alone(name, tmp_path):
     runs_alone(code, tmp_path, "-W", "error")
 
 
-def the_gate():
-    """The class that the chapter on routers offers to copy."""
-    path = ROOT / "book" / "training" / "router.ipynb"
-    code = ["".join(c["source"]) for c in json.loads(path.read_text("utf8"))["cells"]]
-    (gate,) = [source for source in code if source.startswith("class Gate(")]
-    defined = {"torch": torch, "stk": stk}
-    exec(gate, defined)
-    return defined["Gate"]
-
-
 def copied(name, item):
     """What the cell of a recipe defines."""
     defined = {}
@@ -378,8 +368,6 @@ def falling():
     yield layer, layer.tau
     layer = copied("learned-budget", "LearnedTopK")(6, 3)
     yield layer, layer.tau
-    layer = the_gate()(6, 4, 2)
-    yield layer, layer.factor
 
 
 def test_a_temperature_that_falls_compiles_nothing_again():
@@ -611,14 +599,6 @@ def test_the_bias_of_jax_is_that_of_the_layer():
         assert defined["by_error"](jnp.zeros(1024), alike)[0] == wanted
 
 
-def test_the_gate_to_copy_rounds_no_scores_to_16_bits():
-    layer, x = the_gate()(width=4, experts=8, k=2), torch.randn(5, 4)
-    for mode in (True, False):
-        wanted = layer.train(mode)(x)
-        with torch.autocast("cpu", torch.bfloat16):
-            assert torch.equal(layer(x), wanted)
-
-
 SHARDED = """
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -720,14 +700,16 @@ def test_the_layer_can_be_divided_among_devices(tmp_path):
     runs_alone(f"{to_copy('mixture-of-experts')}\n{SHARDED_MIXTURE}", tmp_path)
 
 
-def test_the_gate_to_copy_takes_equal_scores():
+def test_the_layer_takes_equal_scores():
     """As under a router that begins at zero: a finite gradient, and k in evaluation."""
-    layer = the_gate()(width=4, experts=8, k=2)
-    for weight in layer.parameters():
+    layer = mixture(8, 2, soft=True)
+    for weight in layer.router.parameters():
         torch.nn.init.zeros_(weight)
-    layer(torch.ones(3, 4))[:, 0].sum().backward()
-    assert layer.scores.weight.grad.isfinite().all() and layer.scores.weight.grad.any()
-    assert (layer.eval()(torch.ones(3, 4)) > 0).sum(-1).tolist() == [2, 2, 2]
+    layer(torch.ones(3, 6))[:, 0].sum().backward()
+    slope = layer.router.weight.grad
+    assert slope.isfinite().all() and slope.any()
+    layer.eval()(torch.ones(3, 6))
+    assert layer.load.sort().values.tolist() == [0] * 6 + [4, 4]
 
 
 @pytest.mark.parametrize("name", ["recall_loss", "contrastive"])
