@@ -198,6 +198,8 @@ def of_all_rows(found: list[tuple[Array, list[Any]]], kind: Any, *args: Any) -> 
 
     Each row is in one of the blocks of rows, whose chunks `kind.of_chunks` adds up.
     """
+    if not found:  # there are no rows
+        return kind(*(np.zeros(0) for _ in kind._fields))
     permutation = np.argsort(np.concatenate([rows for rows, _ in found]))
     blocks = [kind.of_chunks(chunks, *args) for _, chunks in found]
     fields = []

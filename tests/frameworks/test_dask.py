@@ -342,6 +342,19 @@ def test_rows_without_entries():
         np.testing.assert_allclose(found, known, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0, 4)])
+def test_no_rows_have_derivatives_of_their_shape(shape):
+    x = da.zeros(shape, chunks=2)
+    for name in ("soft_topk", "threshold", "softmax"):
+        given = () if name == "softmax" else (1,)
+        found = stk.linearize(getattr(stk, name), x, *given)
+        known = core.linearize(getattr(core, name), np.zeros(shape), *given)
+        g = np.zeros(known.value.shape)
+        assert np.shape(found.value) == known.value.shape
+        assert np.shape(found.vjp(g)) == known.vjp(g).shape
+        assert np.shape(found.jvp(x)) == known.jvp(np.zeros(shape)).shape
+
+
 def test_chunks_of_unknown_sizes():
     x = np.random.default_rng(0).standard_normal(3 * N)
     rows = da.from_array(x, chunks=7000)
