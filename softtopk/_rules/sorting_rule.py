@@ -173,9 +173,15 @@ class SortedRows(Thresholds):
         """The product with the Jacobian of the ranks, which is symmetric."""
         return self._by_ranks(self.given(t), _apart, self.scale / self.tau)
 
+    @once
+    def finite_x(self) -> Any:
+        """The scores, with the last that takes part in place of those that do not."""
+        last = self.xp.take(self.x, self.last)
+        return self.xp.where(self.taken, self.x, last)
+
     def ranks_by_tau(self) -> Any:
         """The derivative of the ranks by the temperature."""
-        return self._by_ranks(self.x, self.signed, -self.scale / self.tau)
+        return self._by_ranks(self.finite_x, self.signed, -self.scale / self.tau)
 
     def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
@@ -305,7 +311,9 @@ class SortedRows(Thresholds):
     def sort_by_tau(self) -> Any:
         """The derivative of the sort by the temperature."""
         sums = self.moments
-        return self._at_places(-self._spread(self.x, self.gap, sums, self.signed))
+        return self._at_places(
+            -self._spread(self.finite_x, self.gap, sums, self.signed)
+        )
 
     def _at_places(self, out: Any) -> Any:
         """Values at the places that exist, else 0."""

@@ -385,7 +385,7 @@ class Thresholds:
             low, high = self.only(valid, X / L), self.only(valid, Y / H)
             # The distance to the nearer neighbour comes from a logarithm.
             near = xp.log(xp.where(left, Q, P) / (large + least))
-            level = (D > 1e3) & (d == 0)  # free of the exponential, which may be 0
+            level = (D > 1e2) & (d == 0)  # free of the exponential, which may be 0
             if not xp.in_memory or level.any():
                 near = xp.where(level, 0.5 * (D + xp.log(Q / P)), near)
             near = xp.minimum(xp.clip(near, 0, None), D)
@@ -496,7 +496,8 @@ class Thresholds:
     def beside(self, place: Any) -> tuple[Any, Any]:
         """Indices of the thresholds above and below a score, if there are any."""
         most, above = self.x.shape[-1] - 2, place - 1
-        if not self.full:  # else NumPy counts -1 from the end, where E is 0
+        if not self.full or self.x.shape[0] > 1:
+            # In one whole row NumPy counts -1 from the end, and E is 0 there.
             above = self.xp.clip(above, 0, None)
         return above, self.xp.clip(place, None, most)
 

@@ -234,3 +234,34 @@ def test_scores_at_the_end_of_the_range_have_finite_slopes(lib, name):
         slope = lib.numpy(lib.gradient(total)(lib.array(x)))
         wanted = stk.linearize(getattr(stk, name), x).vjp(np.arange(5.0) / 1e9)
         assert abs(slope - wanted).max() < 1e-22
+
+
+@pytest.mark.parametrize("gap", [100, 180, 250, 900, 1010])
+def test_two_clusters_far_apart_in_32_bits(gap):
+    jax_stk = pytest.importorskip("softtopk.jax")
+    x = np.r_[np.linspace(gap + 1, gap, 20), np.linspace(1, 0, 20)].astype(np.float32)
+    wide, eps = x.astype(float), float(np.finfo(np.float32).eps)
+    off = abs(np.asarray(jax_stk.soft_sort(x)) - stk.soft_sort(wide))
+    assert off.max() < 8 * eps * gap
+    off = abs(np.asarray(jax_stk.soft_rank(x)) - stk.soft_rank(wide))
+    assert off.max() < 2 * eps * len(x)
+
+
+@pytest.mark.parametrize("many", [1, 2, 20])
+def test_scores_left_out_do_not_change_the_gradient_by_the_temperature(many):
+    torch = pytest.importorskip("torch")
+    torch_stk = pytest.importorskip("softtopk.torch")
+    rng = np.random.default_rng(0)
+    x, w = torch.tensor(rng.normal(size=(2, 1, 40)))
+    lowered = x.clone()
+    lowered[:, :many] = -torch.inf
+    for op, of in (
+        (torch_stk.soft_rank, slice(many, None)),
+        (torch_stk.soft_sort, slice(40 - many)),
+    ):
+        slopes = []
+        for scores, part in ((lowered, of), (x[:, many:], slice(None))):
+            tau = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+            found = op(scores, temperature=tau)[:, part]
+            slopes.append(torch.autograd.grad((found * w[:, many:]).sum(), tau)[0])
+        torch.testing.assert_close(*slopes, rtol=1e-12, atol=1e-12)

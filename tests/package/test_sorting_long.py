@@ -345,3 +345,12 @@ def test_a_long_row_is_in_order_whatever_its_last_bits_are(kind):
     assert (np.sort(order) == np.arange(x.size)).all()
     assert (ordered == x[:, order[0]]).all()
     assert (ordered[0, 1:] <= ordered[0, :-1]).all()
+
+
+def test_rows_do_not_meet():
+    """A NaN among the cotangents of one row stays there."""
+    x, g = np.random.default_rng(1).standard_normal((2, 40)), np.ones((2, 40))
+    g[1, 0] = np.nan
+    for op in (soft_rank, soft_sort):
+        lin = linearize(op, x, temperature=0.3)
+        assert np.isfinite(lin.vjp(g)[0]).all() and np.isfinite(lin.jvp(g)[0]).all()
