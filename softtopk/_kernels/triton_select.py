@@ -457,7 +457,7 @@ def pull_kernel(
         on = (x > -INF) & finite_t[:, None]
         z = tl.where(on, (x - o[:, None]) * inverse_tau[:, None] - s[:, None], 0.0)
         w = _slope_weights(z, c, top, on, WEIGHT, LOGS, b)
-        # In a bad row, whose slopes are 0: 0 if nothing depends on it, and else NaN.
+        # In a row out of range the slopes are 0: 0 if nothing depends on it, else NaN.
         term = tl.where(bad[:, None] & (g != 0), NAN, w * g)
         W1, total1 = sum2(w, term)
         W, W2 = _plus(W, W2, W1, HELD)

@@ -17,7 +17,7 @@ _JUMPS = 4
 """How many times its range a row may go up and down to count as smooth."""
 
 _START = 1 << 12
-"""The entries that are looked at first."""
+"""So many entries are tested first: often they show that a row is not smooth."""
 
 
 class SortedRows(Thresholds):
@@ -78,7 +78,7 @@ class SortedRows(Thresholds):
         return over.onwards(self.xp.entrywise(step, *given), back)
 
     def levelled(self, t: Any) -> tuple[Any, Any]:
-        """Whether a row is smooth; and the row, if it is not less its middle value."""
+        """The rows, those that are not smooth less their middle value; which are smooth."""
         smooth = self._is_smooth(t)
         rough = None if smooth.all() else self.centred(t)
         return self._either(smooth, t if smooth.any() else None, rough), smooth
