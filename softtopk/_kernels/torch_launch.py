@@ -32,7 +32,7 @@ finishes longer searches, each program sums the whole row by itself.
 """
 
 NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
-"""Curves with functions in `triton_curves.py`; others but entmax use `root.solve_rows`."""
+"""Curves with functions in `triton_curves.py`; all others but entmax have no kernel."""
 
 WARP = 64 if torch.version.hip else 32
 """Threads that run in step."""

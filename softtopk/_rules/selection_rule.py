@@ -127,7 +127,7 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
     if not plain:
-        # In a row out of range t is NaN, and all slopes would be 0.  With slopes of 1 a tangent
+        # Out of range t is NaN, and all slopes would be 0.  With slopes of 1 a tangent
         # or gradient of 0 stays 0.  The others do not, and the callers make them NaN.
         good = (t == t)[..., None]
         w, s = xp.where(good, w, 1), xp.where(good, s, 1)

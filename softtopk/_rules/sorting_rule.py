@@ -78,7 +78,7 @@ class SortedRows(Thresholds):
         return over.onwards(self.xp.entrywise(step, *given), back)
 
     def levelled(self, t: Any) -> tuple[Any, Any]:
-        """The rows, those that are not smooth less their middle value; which are smooth."""
+        """The rows, less their middle value where not smooth; and which are smooth."""
         smooth = self._is_smooth(t)
         rough = None if smooth.all() else self.centred(t)
         return self._either(smooth, t if smooth.any() else None, rough), smooth
