@@ -17,7 +17,7 @@ that the selection of a k-th score takes.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
 *distributions/sparsemax*, *distributions/entmax* and, for orders below 1,
-*computing/entmax*.
+*distributions/entmax-orders*.
 """
 
 from __future__ import annotations

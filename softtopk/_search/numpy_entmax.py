@@ -4,7 +4,7 @@ With :math:`b=\alpha-1` the shares of entmax are
 :math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}`, where m is the largest share.  So for b > 0
 only scores within :math:`1/b` of the largest can have a positive share.  Entmax is
 softmax at b = 0 and sparsemax at b = 1.  Below 0 every finite score has a share.
-Derived in *distributions/entmax* and, for b below 0, *computing/entmax*.
+Derived in *distributions/entmax* and, for b below 0, *distributions/entmax-orders*.
 """
 
 from __future__ import annotations
