@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 import torch
 import triton
-import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -41,6 +40,7 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
 }
+NAMES = {kind: name for name, kind in DTYPES.items()}
 BIN = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
@@ -65,18 +65,18 @@ class Usage(NamedTuple):
 
 def compiled(forward: bool, curve: str, dtype: str, n: int, target: str) -> Usage:
     """The forward or the backward kernel as `softtopk.torch` launches it for rows n."""
-    kind, wide = DTYPES[dtype], "fp64" if dtype == "fp64" else "fp32"
+    kind = DTYPES[dtype]
+    number = "*" + NAMES[kernels.WORKING_TYPE[kind]]
     known = entmax_curve(float(curve[6:])) if curve[:6] == "entmax" else resolve(curve)
     kernel = select_kernel if forward else pull_kernel
     rows = dict.fromkeys(("X", "OUT", "G", "GX"), f"*{dtype}")
-    rows |= dict.fromkeys(("PART", "TAU", "A", "T", "GK", "GTAU", "SUMMED"), f"*{wide}")
+    rows |= dict.fromkeys(("PART", "TAU", "A", "T", "GK", "GTAU", "SUMMED"), number)
     rows |= {"WHOLE": "*i64", "part": "fp64", "temperature": "fp64"}
     constants = kernels.constants(known, forward)
     among = 64 if n < 100_000 else 1, n % 16 == 0, TARGETS[target].warp_size
     tile = kernels.tiles(n, kind, constants["FLAT"], *among)._asdict()
     warps = tile.pop("num_warps")
-    constants |= {"LAST": kernels.SUMS if tile["S"] > 1 else 0}
-    constants |= tile | {"DTYPE": tl.float64 if wide == "fp64" else tl.float32}
+    constants |= tile | {"LAST": kernels.SUMS if tile["S"] > 1 else 0}
     # As float64 rows need them: a budget and a temperature a row.
     constants |= {"TAU_ROWS": True} | ({"K_ROWS": True} if forward else {})
     names = kernel.arg_names

@@ -144,7 +144,7 @@ class Torch(Arrays):
     @staticmethod
     def wide(x: Any) -> Any:
         """A tensor of the type in which x is calculated with, on the device of x."""
-        kind = kernels.working(x.dtype)
+        kind = kernels.WORKING_TYPE[x.dtype]
         return x if x.dtype == kind else x.new_empty((), dtype=kind)
 
     @staticmethod

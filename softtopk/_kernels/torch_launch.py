@@ -37,12 +37,14 @@ NAMES = ("exp", "laplace", "sigmoid", "clip", "triangular")
 WARP = 64 if torch.version.hip else 32
 """Threads that run in step."""
 
-_WORKING = {
+WORKING_TYPE = {
     torch.float64: torch.float64,
     torch.float32: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
+"""The type in which a kernel computes, by the type of the rows; no other is taken."""
+
 _HAS_TRITON = find_spec("triton") is not None
 ALLOWED = os.environ.get("SOFTTOPK_KERNELS") != "0"
 """What a user decides when this package is imported."""
@@ -54,7 +56,7 @@ def takes(curve: Curve, x: Any) -> bool:
         _HAS_TRITON
         and ALLOWED
         and (x.is_cuda or ON_CPU)
-        and x.dtype in _WORKING
+        and x.dtype in WORKING_TYPE
         and x.ndim > 0
         and 0 < x.shape[-1] <= LONGEST
         and (type(curve) is Entmax or _is_known(curve))
@@ -63,11 +65,6 @@ def takes(curve: Curve, x: Any) -> bool:
 
 def _is_known(curve: Curve) -> bool:
     return curve.name in NAMES and NAMED[curve.name] is curve
-
-
-def working(dtype: torch.dtype) -> torch.dtype:
-    """The type in which a kernel computes with rows of this type."""
-    return _WORKING[dtype]
 
 
 def named(curve: Any) -> tuple[str, float]:
@@ -150,15 +147,12 @@ def _launch(kernel: Any, x: Any, sums: int, *given: Any, **names: Any) -> None:
     launches before it.  So no program waits for another, and the host never waits for
     the device.
     """
-    import triton.language as tl
-
     rows, n = x.shape
     aligned = x.stride(0) % 16 == 0 and x.data_ptr() % 16 == 0
     tile = tiles(n, x.dtype, names["FLAT"], rows, aligned)
     last = sums if tile.S > 1 else 0
     names |= tile._asdict() | {"LAST": last}
-    names["DTYPE"] = tl.float64 if x.dtype == torch.float64 else tl.float32
-    summed = x.new_empty(4 * last * rows * tile.S, dtype=working(x.dtype))
+    summed = x.new_empty(4 * last * rows * tile.S, dtype=WORKING_TYPE[x.dtype])
     grid = -(-rows // tile.R), tile.S
     with torch.cuda.device_of(x), np.errstate(all="ignore"):
         for stage in range(last + 1 if rows else 0):
@@ -190,7 +184,7 @@ def _like(x: Any) -> Any:
 
 def _empty_numbers(x: Any) -> Any:
     """An output with one number for each row."""
-    return torch.empty(x.shape[:-1], dtype=working(x.dtype), device=x.device)
+    return torch.empty(x.shape[:-1], dtype=WORKING_TYPE[x.dtype], device=x.device)
 
 
 @torch.library.custom_op("softtopk::select", mutates_args=())

@@ -180,10 +180,11 @@ def select_kernel(
     SUMS: tl.constexpr, VALUE: tl.constexpr, INVERSE: tl.constexpr,
     STEP: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr, FLAT: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, MEAN: tl.constexpr, DEV: tl.constexpr,
-    BEND: tl.constexpr, DTYPE: tl.constexpr, K_ROWS: tl.constexpr,
-    TAU_ROWS: tl.constexpr, R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr,
-    SPLIT: tl.constexpr, S: tl.constexpr, LAST: tl.constexpr,
+    BEND: tl.constexpr, K_ROWS: tl.constexpr, TAU_ROWS: tl.constexpr,
+    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr, SPLIT: tl.constexpr,
+    S: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
+    DTYPE: tl.constexpr = SUMMED.dtype.element_ty
     ENDS: tl.constexpr = (LOW > -INF) & (HIGH < INF)
     eps: tl.constexpr = EPS64 if DTYPE == tl.float64 else EPS32
     tiny: tl.constexpr = TINY64 if DTYPE == tl.float64 else TINY32
@@ -398,9 +399,8 @@ def pull_kernel(
     X, G, A, T, TAU, GX, GK, GTAU, temperature: tl.float64,
     stride, g_row, g_col, tau_stride, SUMMED, stage, rows, n,
     WEIGHT: tl.constexpr, LOGS: tl.constexpr, b: tl.constexpr, ORIGIN: tl.constexpr,
-    FLAT: tl.constexpr, DTYPE: tl.constexpr, TAU_ROWS: tl.constexpr,
-    R: tl.constexpr, B: tl.constexpr, HELD: tl.constexpr, SPLIT: tl.constexpr,
-    S: tl.constexpr, LAST: tl.constexpr,
+    FLAT: tl.constexpr, TAU_ROWS: tl.constexpr, R: tl.constexpr, B: tl.constexpr,
+    HELD: tl.constexpr, SPLIT: tl.constexpr, S: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
     """With w the slopes, W their sum, d = (x - a) / tau: the gradients
 
@@ -408,6 +408,7 @@ def pull_kernel(
 
     of the shares' gradient g; w / W from logarithms where slopes underflow.
     """
+    DTYPE: tl.constexpr = SUMMED.dtype.element_ty
     tiny: tl.constexpr = TINY64 if DTYPE == tl.float64 else TINY32
     row, inside = _rows_of(rows, R)
     col = tl.arange(0, B)
