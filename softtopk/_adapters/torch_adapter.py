@@ -133,8 +133,8 @@ class Torch(Arrays):
             known = not looks or fused or not x.is_cpu or type(x) not in PLAIN
             if known or internals.intercepted():
                 return SelectMethod()
-            sums = scheme_of(curve)
-            return SelectMethod(sums is not None, scheme=sums)
+            scheme = scheme_of(curve)
+            return SelectMethod(scheme is not None, scheme=scheme)
         if torch.compiler.is_compiling():
             return SelectMethod(raw=True)
         if internals.transformed() or internals.in_dual_level():

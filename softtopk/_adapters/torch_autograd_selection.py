@@ -183,9 +183,9 @@ class QuickSelect(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any, sums: Any
+        ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any, scheme: Any
     ) -> tuple[Any, Any, Any]:
-        (p, a, t), ctx.plain = select_on_numpy(curve, (x, whole, part, tau), sums)
+        (p, a, t), ctx.plain = select_on_numpy(curve, (x, whole, part, tau), scheme)
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
@@ -240,7 +240,7 @@ def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
 
 
 def select_on_numpy(
-    curve: curves.Curve, at: tuple[Any, Any, Any, Any], sums: Any
+    curve: curves.Curve, at: tuple[Any, Any, Any, Any], scheme: Any
 ) -> tuple[Any, bool]:
     """The selection at x, whole, part and tau, and whether all rows are plain."""
     x, whole, part, tau = at
@@ -248,7 +248,7 @@ def select_on_numpy(
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )
     rows = x.numpy(force=True), whole, part, float(tau)
-    found, plain = numpy_for_libraries.solved_by_numpy(curve, *rows, sums)
+    found, plain = numpy_for_libraries.solved_by_numpy(curve, *rows, scheme)
     return tuple(map(torch.from_numpy, found)), bool(plain)
 
 

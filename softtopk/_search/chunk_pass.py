@@ -206,15 +206,15 @@ def scheme_at(
     left for an offset, in double precision.  There is none if an offset is so large
     that its exponentials leave the range.
     """
-    kind, middle = scheme_of(curve), nodes.at((slice(None), nodes.a.shape[1] // 2))
+    scheme, middle = scheme_of(curve), nodes.at((slice(None), nodes.a.shape[1] // 2))
     for used in (np.dtype(dtype), np.dtype(np.float64)):
         anchor, reach = middle.a.astype(used).astype(np.float64), _EXPONENT_RANGE[used]
         t = (nodes.a - anchor[:, None]) / tau + nodes.t
         # `FlatEntmaxSums.at_offset` takes log(1 - b offset): b offset is far below 1.
-        if isinstance(curve, Entmax) and kind is FlatEntmaxSums:
+        if isinstance(curve, Entmax) and scheme is FlatEntmaxSums:
             reach = 0.25 / curve.b
-        if kind and (abs(t) < reach).all():
-            return anchor, t, kind(curve, size, used), used
+        if scheme and (abs(t) < reach).all():
+            return anchor, t, scheme(curve, size, used), used
     return anchor, t, None, used
 
 

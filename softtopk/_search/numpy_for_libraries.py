@@ -33,7 +33,7 @@ more entries than the second; all others to `numpy_entmax.py`, with its own limi
 
 @quiet()
 def solved_by_numpy(
-    curve: Curve, x: Any, whole: Any, part: Any, tau: float, sums: Any = None
+    curve: Curve, x: Any, whole: Any, part: Any, tau: float, scheme: Any = None
 ) -> tuple[tuple[Any, Any, Any], bool]:
     """`selection_search.solved` by the solver for NumPy; whether all rows are plain.
 
@@ -49,7 +49,7 @@ def solved_by_numpy(
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = NumPyRows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    found = solve(curve, rows, tau, sums)
+    found = solve(curve, rows, tau, scheme)
     plain = np.count_nonzero(n == x.shape[-1]) == n.size
     plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])

@@ -77,11 +77,11 @@ def solve(
     curve: Curve,
     rows: NumPyRows,
     tau: float | Array = 1.0,
-    sums: type[Scheme] | None = None,
+    scheme: type[Scheme] | None = None,
 ) -> Solution:
     """Solve rows of `as_numpy_rows` with a budget, at one temperature or one a row.
 
-    A caller that has asked for the curve's scheme hands it on as `sums`.
+    A caller that has asked for the curve's scheme hands it on.
     """
     x, k, finite_count = rows.x, rows.k, rows.finite_count
     R, n = x.shape
@@ -94,24 +94,24 @@ def solve(
         rest = rows._replace(x=x[inner], k=k[inner], finite_count=finite_count[inner])
         if len(rest.k):
             found.p[inner], found.anchor[inner], found.offset[inner] = solve(
-                curve, rest, of_part(tau, inner), sums
+                curve, rest, of_part(tau, inner), scheme
             )
         return found
     most = _BLOCK_BYTES // x.itemsize
     size = 1 if n > _ALONE else max(1, min(R, most // n))
-    kind = sums or scheme_of(curve)
-    scheme = kind(curve, min(size * n, most), x.dtype) if kind else None
+    scheme = scheme or scheme_of(curve)
+    made = scheme(curve, min(size * n, most), x.dtype) if scheme else None
     for i in range(0, R, size):
-        part = i if min(size, R - i) == 1 and scheme else slice(i, i + size)
+        part = i if min(size, R - i) == 1 and made else slice(i, i + size)
         given = x[part], k[part], finite_count[part], of_part(tau, part), found.p[part]
-        answer = _Block(scheme, *given).solve() if scheme else _plain(curve, *given)
+        answer = _Block(made, *given).solve() if made else _by_root(curve, *given)
         found.anchor[part], found.offset[part] = answer
     if np.count_nonzero(finite_count < n):
         np.multiply(found.p, x > -np.inf, out=found.p)
     return found
 
 
-def _plain(
+def _by_root(
     curve: Curve, x: Array, k: Array, finite_count: Array, tau: float | Array, p: Array
 ) -> tuple[Array, Array]:
     """Anchors and offsets by `root.solve_rows` in float64; p gets the shares."""
