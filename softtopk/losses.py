@@ -27,7 +27,8 @@ whose class index is `ignore_index` do not count.  Their gradient comes through
 `softtopk.linearize`.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
-*distributions/losses*, *selection/family* and *selection/neighbours*.
+*distributions/losses*, *selection/family*, *selection/losses* and
+*selection/subsets*.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ whose class index is `ignore_index` do not count.  Their gradient comes through
 `softtopk.linearize`.
 
 Derived in *distributions/softmax*, *distributions/relatives*,
-*distributions/losses*, *selection/family* and *selection/neighbours*.
+*distributions/losses*, *selection/family*, *selection/losses* and
+*selection/subsets*.
 """
 
 # The shares in these gradients can be differentiated any number of times.  So no
