@@ -582,6 +582,11 @@ def test_the_layer_gives_its_scores_for_a_load_loss():
     assert layer.router.bias.grad[3] > 0 and (layer.router.weight.grad != 0).all()
     even = torch.eye(4).repeat(2, 1)  # each is chosen by two tokens
     assert torch.allclose(defined["load_loss"](mixture(4, 1), even), torch.ones(()))
+    layer.zero_grad()
+    loss = defined["load_loss"](layer, layer(x[:0], return_scores=True)[1])
+    assert loss == 0  # without tokens
+    loss.backward()
+    assert all(v.grad.isfinite().all() for v in layer.router.parameters())
 
 
 def test_the_bias_of_jax_is_that_of_the_layer():
@@ -745,6 +750,25 @@ def test_the_losses_are_those_of_jax():
         wanted = ours[function](torch.tensor(x), *map(torch.as_tensor, target), **form)
         found = theirs[function](jnp.asarray(x), *map(jnp.asarray, target), **form)
         assert float(found) == pytest.approx(float(wanted), abs=1e-6)
+
+
+def test_a_mask_may_say_which_queries_count():
+    """One entry for each is as good as one for each of their documents."""
+    rng = np.random.default_rng(0)
+    x, relevant = rng.normal(size=(6, 9)), rng.random((6, 9)) < 0.4
+    some = np.array([True, True, False, True, False, True])[:, None]
+    (code,) = in_jax("recall-at-k")
+    for source, array in (
+        (to_copy("recall-at-k"), torch.tensor),
+        (code, jnp.asarray),
+    ):
+        defined = {}
+        exec(source, defined)
+        short, full = (
+            defined["recall_loss"](array(x), array(relevant), 3, 0.5, array(where))
+            for where in (some, some & np.ones((6, 9), dtype=bool))
+        )
+        assert float(short) == pytest.approx(float(full), abs=1e-6)
 
 
 def test_the_top_5_error_of_16_bits_is_computed_in_32_in_jax():
