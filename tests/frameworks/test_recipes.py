@@ -542,7 +542,7 @@ def test_what_the_layer_counts_is_no_buffer():
     with torch.device("meta"):
         layer = mixture(4, 2)
     layer.to_empty(device="cpu").load_state_dict(mixture(4, 2).state_dict())
-    assert "tokens" not in dict(layer.named_buffers())
+    assert not {"tokens", "tested"} & {*dict(layer.named_buffers())}
     x, usual = torch.randn(12, 6), mixture(4, 2)
     for one in (layer, usual):
         one(x)
@@ -587,6 +587,47 @@ def test_the_layer_gives_its_scores_for_a_load_loss():
     assert loss == 0  # without tokens
     loss.backward()
     assert all(v.grad.isfinite().all() for v in layer.router.parameters())
+
+
+def test_an_evaluation_adds_up_the_loads():
+    """Over all batches since it began, and apart from those of the training."""
+    layer = mixture(4, 2)
+    for x in torch.randn(2, 24, 6):
+        chosen = layer.router(x).topk(2).indices
+        layer.train()(x[:3])
+        layer.eval()
+        for part in x.split(8):
+            layer(part)
+        wanted = chosen.flatten().bincount(minlength=4) / 12
+        torch.testing.assert_close(layer.load, wanted)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_the_dispatch_of_jax_is_the_sum_over_the_experts(k):
+    """In values and gradients, also where an expert has no token, and compiled."""
+    (code,) = in_jax("mixture-of-experts")
+    defined = {}
+    exec(code, defined)
+    rng = np.random.default_rng(0)
+    x, g, first, second = (
+        jnp.asarray(rng.standard_normal(shape), dtype=jnp.float32)
+        for shape in ((12, 6), (12, k), (4, 6, 5), (4, 5, 3))
+    )
+    s = jnp.asarray(rng.standard_normal((12, 4))).at[:, 2].set(-9)
+    chosen = jax.lax.top_k(s, k)[1]
+    assert not (chosen == 2).any()
+
+    def wanted(x, g, first, second):
+        each = jnp.einsum("nf,efh->neh", x, first)
+        each = jnp.einsum("neh,eho->neo", jax.nn.relu(each), second)
+        return (g[..., None] * jnp.take_along_axis(each, chosen[..., None], 1)).sum(1)
+
+    def found(x, g, first, second):
+        return jax.jit(defined["dispatch"])(x, chosen, g, first, second)
+
+    ends = [jax.vjp(f, x, g, first, second) for f in (found, wanted)]
+    for one, two in zip(*((value, *back(value)) for value, back in ends), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
 def test_the_bias_of_jax_is_that_of_the_layer():
