@@ -2,9 +2,9 @@
 
 nbval compares what the cells print and leaves images alone; here the stored pictures
 are compared with those of the run (``tools/pictures.py``). If a figure of a notebook
-was never drawn as SVG, or was drawn from other code, the notebook's kernel shows its
-figures as SVG as well, and they are kept in ``_build/figures`` once every cell has
-passed, so that no other run draws them.
+was never drawn as SVG, or was drawn from other code or data, the notebook's kernel
+shows its figures as SVG as well, and they are kept in ``_build/figures`` once every
+cell has passed, so that no other run draws them.
 
 What trains runs for thousands of steps, and the last digits differ from processor to
 processor: its pictures are compared only where EVERY is set.

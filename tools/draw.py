@@ -3,10 +3,10 @@
 Usage: python tools/draw.py [--all] [--training]
 
 A notebook has something to draw if one of its figures was never drawn, or was drawn
-from other code. Of its cells, those run that its figures need (``tools/slices.py``),
-and what they show goes to ``_build/figures`` as SVG, under the figure's name. ``--all``
-draws every figure again. Where nbval has run a notebook, nothing is left to draw:
-``book/conftest.py`` keeps the figures of that run.
+from other code or data. Of its cells, those run that its figures need
+(``tools/slices.py``), and what they show goes to ``_build/figures`` as SVG, under the
+figure's name. ``--all`` draws every figure again. Where nbval has run a notebook,
+nothing is left to draw: ``book/conftest.py`` keeps the figures of that run.
 
 ``--training`` draws those of the Parts that train (``book/training``, ``book/recipes``)
 instead. Their notebooks run whole, in the frameworks' environment. A build of the book
@@ -56,7 +56,7 @@ def name_of(cell: nbformat.NotebookNode) -> str | None:
 
 
 def stale(path: Path, *, every: bool = False) -> bool:
-    """Whether a notebook or program has a figure that was not drawn from its code."""
+    """Whether a figure of a notebook or program is of other code or data."""
     if path == PICTURE:
         names = {"fig-melting"}
     else:

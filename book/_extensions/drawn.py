@@ -3,10 +3,10 @@
 The notebooks store their figures as PNG, which a strict comparison of outputs leaves
 alone. A run of ``tools/draw.py``, or of nbval (``book/conftest.py``), keeps what they
 show as SVG in ``_build/figures``; here each figure on a page takes that form.
-A figure that was not drawn, or whose code has changed since, or that would be heavier
-than `LIMIT`, stays the PNG that it is. The figures of `FRAMEWORKS` need a framework
-and minutes of training: they are drawn when their notebooks are refreshed, and kept
-in the folder of `TRAINING`.
+A figure that was not drawn, or whose code or data have changed since, or that would be
+heavier than `LIMIT`, stays the PNG that it is. The figures of `FRAMEWORKS` need a
+framework and minutes of training: they are drawn when their notebooks are refreshed,
+and kept in the folder of `TRAINING`.
 
 An SVG stands in the page itself, where its colours can follow the theme: greys change
 places, and each colour that the book's curves have keeps a contrast of 3 on both
@@ -41,12 +41,15 @@ LIGHT, DARK = "#ffffff", "#121212"  # the theme's grounds
 
 
 def code_of(path: Path) -> str:
-    """The code of a notebook or of a program."""
+    """The code of a notebook, with the data that it names, or that of a program."""
     text = path.read_text(encoding="utf8")
     if path.suffix != ".ipynb":
         return text
     cells = json.loads(text)["cells"]
-    return json.dumps([c["source"] for c in cells if c["cell_type"] == "code"])
+    code = [c["source"] for c in cells if c["cell_type"] == "code"]
+    named = re.findall(r'"([^"\s]+\.json)"', "\n".join(map("".join, code)))
+    data = [file for name in named if (file := path.parent / name).is_file()]
+    return "\0".join([json.dumps(code), *(file.read_text("utf8") for file in data)])
 
 
 def is_training(source: Path) -> bool:
@@ -56,9 +59,9 @@ def is_training(source: Path) -> bool:
 
 
 def digest(root: Path, source: Path) -> str:
-    """A name for what decides a figure: its code, the package, the way it is drawn.
+    """A name for what decides a figure: its code, its data, the package, the drawing.
 
-    What is kept depends on its own code alone, as the outputs of its notebook do.
+    What is kept depends on its own code and data alone, as its notebook's outputs do.
     """
     if is_training(source):
         return sha256(code_of(source).encode()).hexdigest()
@@ -80,7 +83,7 @@ def marked(path: Path) -> str | None:
 
 
 def current(root: Path, folder: Path) -> dict[str, Path]:
-    """The SVG of each figure whose code has not changed since it was drawn."""
+    """The SVG of each figure whose code and data are those it was drawn from."""
     found, known = {}, {}
     for path in sorted(folder.glob("*.svg")):
         line = marked(path) or ""

@@ -205,6 +205,23 @@ def test_a_stale_or_heavy_drawing_is_left(
     assert page.select_one("figure img")["alt"] == "A <curve>."
 
 
+@pytest.mark.parametrize("part", ["book/training", "book/part"])
+def test_other_data_make_a_drawing_stale(tmp_path: Path, part: str) -> None:
+    """Those that a cell of the page reads, and no others."""
+    source, marks = tmp_path / part / "a.ipynb", []
+    for folder in (part, "benchmarks", "tools"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("draw.py", "vector.py"):
+        (tmp_path / "tools" / name).write_text("")
+    code = 'draw(Path("../../benchmarks/a.json").read_text())'
+    source.write_text(notebook_of("# Title", (code, (), [])))
+    for mine, other in ((1, 1), (1, 2), (2, 2)):
+        for name, value in (("a", mine), ("b", other)):
+            (tmp_path / "benchmarks" / f"{name}.json").write_text(f"[{value}]")
+        marks.append(drawn.mark(tmp_path, source))
+    assert marks[0] == marks[1] != marks[2]
+
+
 SLICE = """
 import json
 import sys
