@@ -13,8 +13,9 @@ machine does, the processor's hardly.
     python benchmarks/bench_scale.py --files --scores 1e9
 
 The folder is a checkout of another version, whose threshold is measured as well.  The
-files are deleted at the end; those of 1e9 scores take 13 GB.  With ``--files`` what is
-stored of files with other numbers of scores, and of everything else, stays.
+files are deleted at the end; those of 1e9 scores take 13 GB.  What is stored and not
+measured again stays, also of files with other numbers of scores; with ``--files``
+nothing but files is measured.
 """
 
 from __future__ import annotations
@@ -279,10 +280,11 @@ def main() -> None:
         if options.run:
             print(json.dumps(on_workers(*options.run, options.repeats)))
             return
-        known = json.loads(TARGET.read_text()) if options.files else {}
+        known = json.loads(TARGET.read_text()) if TARGET.exists() else {}
         n = int(options.scores)
         others = [run for run in known.get("files", []) if run["scores"] != n]
-        found: dict[str, Any] = {**known, "files": others + from_files(n)}
+        files = sorted(others + from_files(n), key=lambda run: run["scores"])
+        found: dict[str, Any] = {**known, "files": files}
         if not options.files:
             found["workers"] = []
             for run in RUNS:
