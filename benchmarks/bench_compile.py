@@ -26,7 +26,7 @@ PARTS = {
         "moments",
         "_moments",
         "extremes",
-        "plain",
+        "unguarded",
     ),
     "bracket and guess": ("begin", "solve"),
     "sums of a pass": ("sums", "in_turn", "total", "tally"),

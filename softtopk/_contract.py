@@ -412,8 +412,8 @@ class Adapter(Protocol):
     def after(self, value: Any, total: Any) -> Any:
         """The value, calculated after the total: keeps a compiler from fusing both."""
 
-    def either(self, x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) where that saves time, and otherwise masked(x).
+    def either(self, x: Any, unguarded: Any, masked: Any) -> Any:
+        """unguarded(x, top, least) where that saves time, and otherwise masked(x).
 
-        `plain` is called only if no entry is -inf and no sum over a row overflows.
+        `unguarded` is called only if no entry is -inf and no sum over a row overflows.
         """

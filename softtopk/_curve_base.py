@@ -324,8 +324,8 @@ def _state(value: Any) -> Any:
     if isinstance(value, dict):
         return tuple((repr(key), _state(v)) for key, v in value.items())
     # An array of another library compares entry by entry.
-    plain = isinstance(value, Hashable) and not getattr(value, "shape", ())
-    return value if plain else id(value)
+    comparable = isinstance(value, Hashable) and not getattr(value, "shape", ())
+    return value if comparable else id(value)
 
 
 def log(xp: Any, p: Any) -> Any:

@@ -127,7 +127,7 @@ def _shown(value: Any) -> str:
     if not isinstance(value, torch.Tensor):
         return repr(value)
     kind = "Parameter" if isinstance(value, torch.nn.Parameter) else "tensor"
-    # Only a plain tensor's value is read.  That of a subclass may lie on another
+    # Only the value of a plain tensor is read.  That of a subclass may lie on another
     # machine (DTensor), and a fake or meta tensor has none.
     if value.numel() == 1 and type(value) in PLAIN and not value.is_meta:
         return f"{kind}({value.item():g})"

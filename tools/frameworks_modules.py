@@ -116,7 +116,7 @@ NUMPY_TYPES = {"k": "ArrayLike", "temperature": "ArrayLike", "alpha": "float"}
 TAILS = {
     "torch": ["\n\n_without_script(globals()[name] for name in __all__)\n"],
 }
-PLAIN = ("bool", "int", "str", "int | None")
+SAME = ("bool", "int", "str", "int | None")
 """Types that an argument has in a body and in every library."""
 
 
@@ -163,7 +163,7 @@ def function(library: str, part: str, name: str, body: Callable[..., Any]) -> st
             given, star = [*given, "*"], True
         default = "" if p.default is p.empty else f" = {p.default!r}"
         default = default.replace("'", '"')
-        kind = p.annotation if p.annotation in PLAIN else types.get(p.name, taken)
+        kind = p.annotation if p.annotation in SAME else types.get(p.name, taken)
         given.append(f"{word}: {kind}{default}")
         value = word
         if word != p.name:

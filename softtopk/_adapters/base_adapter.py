@@ -30,7 +30,7 @@ class Base:
         return cls.program(f, *args)  # type: ignore[attr-defined]
 
     @staticmethod
-    def either(x: Any, plain: Any, masked: Callable[..., Any]) -> Any:
+    def either(x: Any, unguarded: Any, masked: Callable[..., Any]) -> Any:
         return masked(x)
 
     @staticmethod

@@ -139,19 +139,19 @@ class _Jax(Base):
         return value + jnp.where(total == total, 0, total)
 
     @staticmethod
-    def either(x: Any, plain: Any, masked: Any) -> Any:
-        """plain(x, top, least) for a large array without -inf, and otherwise masked(x).
+    def either(x: Any, unguarded: Any, masked: Any) -> Any:
+        """unguarded(x, top, least) for a large array without -inf, else masked(x).
 
         XLA materialises the masked row before it sums it.  Checking first whether a
-        mask is needed halves the time of a long row's first sums.  `plain` has no guard
-        against overflow, so it is not called for scores near the end of the range.
+        mask is needed halves the time of a long row's first sums.  `unguarded` is open
+        to overflow, so it is not called for scores near the end of the range.
         """
         like = jax.eval_shape(masked, x)
 
-        def unguarded(x: Any, *extremes: Any) -> Any:
+        def as_masked(x: Any, *extremes: Any) -> Any:
             return jax.tree.map(
                 lambda v, to: jnp.broadcast_to(jnp.asarray(v, to.dtype), to.shape),
-                plain(x, *extremes),
+                unguarded(x, *extremes),
                 like,
             )
 
@@ -161,14 +161,12 @@ class _Jax(Base):
                 return masked(x)
             top, least = x.max(-1), x.min(-1)
             most = jnp.finfo(x.dtype).max / x.shape[-1]
-            unmasked = ((least > -most) & (top < most)).all()
-            return jax.lax.cond(
-                unmasked, unguarded, lambda x, *_: masked(x), x, top, least
-            )
+            safe = ((least > -most) & (top < most)).all()
+            return jax.lax.cond(safe, as_masked, lambda x, *_: masked(x), x, top, least)
 
         @choice.def_vmap
         def _rows(size: int, batched: Any, x: Any) -> Any:
-            return _Jax.either(x, plain, masked), jax.tree.map(lambda _: True, like)
+            return _Jax.either(x, unguarded, masked), jax.tree.map(lambda _: True, like)
 
         return choice(x)
 
@@ -345,10 +343,10 @@ class _Jax(Base):
     @staticmethod
     def select(curve: curves.Curve, rows: Any, check: Any, shares: bool = False) -> Any:
         x, whole, part, tau = rows[:4]
-        plain = False
+        regular = False
         if _Jax.looks(x, check):
-            plain = check_values(ADAPTER, x, (whole, part), tau)
-        return _jitted_select(curve, plain, x, whole, part, tau)
+            regular = check_values(ADAPTER, x, (whole, part), tau)
+        return _jitted_select(curve, regular, x, whole, part, tau)
 
     @staticmethod
     def arrange(
@@ -421,19 +419,19 @@ register(jax.Array, _Jax)
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
 def _select(
-    curve: curves.Curve, plain: bool, x: Any, whole: Any, part: Any, tau: Any
+    curve: curves.Curve, regular: bool, x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[Any, Any, Any]:
-    return selection_search.selected(curve, x, whole, part, tau, plain)
+    return selection_search.selected(curve, x, whole, part, tau, regular)
 
 
 @_select.defjvp
 def _select_rule(
-    curve: curves.Curve, plain: bool, primals: Any, tangents: Any
+    curve: curves.Curve, regular: bool, primals: Any, tangents: Any
 ) -> tuple[Any, Any]:
     x, _, _, tau = primals
-    p, a, t = _select(curve, plain, *primals)
+    p, a, t = _select(curve, regular, *primals)
     dx, _, dk, dtau = tangents
-    dp, dt = selection_rule.push_selection(curve, (x, a, t, tau), plain, dx, dk, dtau)
+    dp, dt = selection_rule.push_selection(curve, (x, a, t, tau), regular, dx, dk, dtau)
     return (p, a, t), (dp, jnp.zeros_like(a), dt)
 
 

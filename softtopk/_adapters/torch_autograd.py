@@ -41,7 +41,7 @@ def followed(gx: Any, x: Any) -> Any:
 
 
 def is_last(*grads: Any) -> bool:
-    """Whether the gradients are plain numbers that nothing records, traces or maps."""
+    """Whether the gradients are plain tensors that nothing records, traces or maps."""
     given = [g for g in grads if g is not None]
     is_batch = internals.is_batch_of_gradients
     return bool(given) and not (

@@ -20,7 +20,7 @@ from .torch_functions import PLAIN, Arrays
 
 
 def is_fused(curve: Any, x: Any) -> bool:
-    """Whether a kernel selects from x, a plain tensor whose values are in memory."""
+    """Whether a kernel selects from x: a plain tensor, and with values or compiled."""
     if type(x) not in PLAIN or not kernels.takes(curve, x):
         return False
     return torch.compiler.is_compiling() or not (
@@ -29,11 +29,11 @@ def is_fused(curve: Any, x: Any) -> bool:
 
 
 def _selected_rows(
-    curve: Any, x: Any, whole: Any, part: Any, tau: Any, plain: bool
+    curve: Any, x: Any, whole: Any, part: Any, tau: Any, regular: bool
 ) -> Any:
     """Shares, anchors and offsets, by one kernel if there is one for these rows."""
     if not is_fused(curve, x):
-        return selection_search.selected(curve, x, whole, part, tau, plain)
+        return selection_search.selected(curve, x, whole, part, tau, regular)
     if isinstance(tau, torch.Tensor):
         given = whole, part, tau, 0.0, 1.0
     else:
@@ -41,7 +41,7 @@ def _selected_rows(
     return kernels.select(x, *given, *kernels.named(curve))
 
 
-def _gradients(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
+def _gradients(curve: Any, at: Any, regular: bool, gp: Any, gt: Any) -> Any:
     """The gradients, by one kernel if possible.
 
     The kernel has no derivative of its own and takes no gradient by t.  So a gradient
@@ -59,7 +59,7 @@ def _gradients(curve: Any, at: Any, plain: bool, gp: Any, gt: Any) -> Any:
     numbers, dtype = not isinstance(tau, torch.Tensor), x.dtype
     x, gp = (v if v is None else v.to(a.dtype) for v in (x, gp))
     gx, gk, gtau = selection_rule.pull_selection(
-        curve, (x, a, t, _as_tensor(tau, a)), plain, gp, gt
+        curve, (x, a, t, _as_tensor(tau, a)), regular, gp, gt
     )
     gx = gx if gx is None else gx.to(dtype)
     return (gx, None, None) if numbers else (gx, gk, gtau)
@@ -88,7 +88,7 @@ class Select(Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.curve, x, _, _, tau = inputs
-        ctx.plain = False
+        ctx.regular = False
         _, a, t = output
         ctx.mark_non_differentiable(a)
         if isinstance(tau, torch.Tensor):
@@ -99,14 +99,16 @@ class Select(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        gx, gk, gtau = _gradients(ctx.curve, _saved(ctx), ctx.plain, gp, gt)
+        gx, gk, gtau = _gradients(ctx.curve, _saved(ctx), ctx.regular, gp, gt)
         return None, gx, None, gk, gtau
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, curve: Any, *given: Any) -> tuple[Any, Any]:
+    def vmap(
+        info: Any, in_dims: Any, curve_or_options: Any, *given: Any
+    ) -> tuple[Any, Any]:
         x, *rest = batched(info, in_dims[1:], given)
-        kind = EagerSelect if isinstance(curve, SelectOptions) else Select
-        return kind.apply(curve, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
+        kind = EagerSelect if isinstance(curve_or_options, SelectOptions) else Select
+        return kind.apply(curve_or_options, x, *as_rows_of(x[..., 0], rest)), (0, 0, 0)
 
 
 class SelectShares(Select):
@@ -125,15 +127,15 @@ class SelectShares(Select):
             # and storing them takes ten times as long as reading x again.  This line
             # makes x depend on gp, so that all of it stays in the backward pass.
             x = torch.where(gp == gp, x, x)
-        gx, gk, gtau = _gradients(ctx.curve, (x, *rest), ctx.plain, gp, None)
+        gx, gk, gtau = _gradients(ctx.curve, (x, *rest), ctx.regular, gp, None)
         return None, gx, None, gk, gtau
 
 
 class SelectOptions:
-    """A curve, whether to check values, and whether the check found all rows plain."""
+    """A curve, whether to check values, and whether the check found rows regular."""
 
     def __init__(self, curve: Any, look: bool) -> None:
-        self.curve, self.look, self.plain = curve, look, False
+        self.curve, self.look, self.regular = curve, look, False
 
 
 class EagerSelect(Select):
@@ -147,14 +149,14 @@ class EagerSelect(Select):
         options: Any, x: Any, whole: Any, part: Any, tau: Any
     ) -> tuple[Any, Any, Any]:
         if options.look:
-            options.plain = check_values(namespace(x), x, (whole, part), tau)
-        return _selected_rows(options.curve, x, whole, part, tau, options.plain)
+            options.regular = check_values(namespace(x), x, (whole, part), tau)
+        return _selected_rows(options.curve, x, whole, part, tau, options.regular)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         options, *rest = inputs
         Select.setup_context(ctx, (options.curve, *rest), output)
-        ctx.plain = options.plain
+        ctx.regular = options.regular
         ctx.set_materialize_grads(False)
         tau = (rest[3],) if isinstance(rest[3], torch.Tensor) else ()
         ctx.save_for_forward(rest[0], *output[1:], *tau)
@@ -162,7 +164,7 @@ class EagerSelect(Select):
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
         at = _saved(ctx)  # once, since checkpointing may recompute them at each access
-        gx, gk, gtau = _gradients(ctx.curve, at, ctx.plain, gp, gt)
+        gx, gk, gtau = _gradients(ctx.curve, at, ctx.regular, gp, gt)
         return None, followed(gx, at[0]), None, gk, gtau
 
     @staticmethod
@@ -171,7 +173,7 @@ class EagerSelect(Select):
         dtype, x = x.dtype, x.to(a.dtype)
         at = x, a, t, _as_tensor(tau, a)
         given = tangents_of((x, t, at[3]), (tangents[1], *tangents[3:5]))
-        dp, dt = selection_rule.push_selection(ctx.curve, at, ctx.plain, *given)
+        dp, dt = selection_rule.push_selection(ctx.curve, at, ctx.regular, *given)
         return dp.to(dtype), None, dt
 
 
@@ -185,7 +187,7 @@ class QuickSelect(Function):
     def forward(
         ctx: Any, curve: Any, x: Any, whole: Any, part: Any, tau: Any, scheme: Any
     ) -> tuple[Any, Any, Any]:
-        (p, a, t), ctx.plain = select_on_numpy(curve, (x, whole, part, tau), scheme)
+        (p, a, t), ctx.regular = select_on_numpy(curve, (x, whole, part, tau), scheme)
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
@@ -203,7 +205,7 @@ class QuickSelect(Function):
             values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
             found = selection_rule.pull_selection_on_numpy(ctx.curve, by_tau, *values)
         if found is None:
-            found = selection_rule.pull_selection(ctx.curve, at, ctx.plain, gp, gt)
+            found = selection_rule.pull_selection(ctx.curve, at, ctx.regular, gp, gt)
         asked = zip(found, (by_x, by_k, by_tau), strict=True)
         gx, gk, gtau = (_from_numpy(v) if by else None for v, by in asked)
         return None, followed(gx, at[0]), None, gk, gtau, None
@@ -242,14 +244,14 @@ def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
 def select_on_numpy(
     curve: curves.Curve, at: tuple[Any, Any, Any, Any], scheme: Any
 ) -> tuple[Any, bool]:
-    """The selection at x, whole, part and tau, and whether all rows are plain."""
+    """The selection at x, whole, part and tau, and whether all rows are regular."""
     x, whole, part, tau = at
     whole, part = (
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )
     rows = x.numpy(force=True), whole, part, float(tau)
-    found, plain = numpy_for_libraries.solved_by_numpy(curve, *rows, scheme)
-    return tuple(map(torch.from_numpy, found)), bool(plain)
+    found, regular = numpy_for_libraries.solved_by_numpy(curve, *rows, scheme)
+    return tuple(map(torch.from_numpy, found)), bool(regular)
 
 
 def _from_numpy(value: Any) -> Any:

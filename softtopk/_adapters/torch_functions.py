@@ -19,7 +19,7 @@ SINGLE = {"mps"}
 """Devices without float64."""
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors whose values are in memory: no subclass with rules of its own."""
+"""The types of a *plain* tensor: it is of no subclass with rules of its own."""
 
 
 def _whole(out: Any) -> Any:

@@ -51,7 +51,7 @@ ALLOWED = os.environ.get("SOFTTOPK_KERNELS") != "0"
 
 
 def takes(curve: Curve, x: Any) -> bool:
-    """Whether the kernels select from rows like x, which is a plain tensor."""
+    """Whether the kernels select from rows like x, a tensor that is `PLAIN`."""
     return (
         _HAS_TRITON
         and ALLOWED

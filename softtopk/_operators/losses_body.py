@@ -465,9 +465,9 @@ def potential(
     rest = q - xp.astype(xp.sum(over, axis=-1), q.dtype)
     sum_over = xp.sum(xp.where(over, x, 0), axis=-1)
     value = rest * a + tau * (rest * off + area) + sum_over
-    plain = xp.looks(rows.x, check) and bool(finite_t.all())
-    entropy_of_all = 0 if plain else -q * curve.regulariser(xp.ones_like(a))
-    if not plain:
+    all_finite = xp.looks(rows.x, check) and bool(finite_t.all())
+    entropy_of_all = 0 if all_finite else -q * curve.regulariser(xp.ones_like(a))
+    if not all_finite:
         held = xp.sum(xp.where(p > 0, x, 0), axis=-1)
         full = xp.where(t == -math.inf, held + tau * entropy_of_all, 0)
         value = xp.where(is_nan(t), math.nan, xp.where(finite_t, value, full))

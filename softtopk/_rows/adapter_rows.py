@@ -484,60 +484,60 @@ def check_values(
     *,
     needs_finite: bool = False,
     integer_k: bool = False,
-    look_for_plain: bool = True,
+    look_for_regular: bool = True,
 ) -> bool:
-    """Raise NumPy's errors for values out of range; say whether all rows are plain.
+    """Raise NumPy's errors for values out of range; say whether all rows are regular.
 
     The budget is the sum of the two parts given, if any.  If `needs_finite`, rows
     without a budget must have a finite entry; if `integer_k`, budgets must be whole
-    numbers.  A row is plain if it has no entry of -inf, its budget selects neither
+    numbers.  A row is *regular* if it has no entry of -inf, its budget selects neither
     nothing nor all entries, and its scores are not so many temperatures apart that
-    their distance may overflow.  Without `look_for_plain` the answer tells nothing, and
-    a temperature that has been checked may be None.
+    their distance may overflow.  Without `look_for_regular` the answer tells nothing,
+    and a temperature that has been checked may be None.
     """
     if 0 in x.shape:
         return False
     facts = functools.partial(
-        _in_range_and_plain, needs_finite, integer_k, look_for_plain
+        _in_range_and_regular, needs_finite, integer_k, look_for_regular
     )
-    in_range, plain = xp.program(facts, x, given, tau)
+    in_range, regular = xp.program(facts, x, given, tau)
     if not bool(in_range):
         k = None if given is None else _budget_numbers(xp, *given)
         if tau is not None:
             tiny = float(xp.finfo(tau.dtype).tiny)
             check_temperatures(xp.to_numpy(tau), tau.dtype, tiny)
         _raise(xp.to_numpy(x), k, name, needs_finite, integer_k)
-    return bool(plain)
+    return bool(regular)
 
 
-def _in_range_and_plain(
+def _in_range_and_regular(
     needs_finite: bool,
     integer_k: bool,
-    look_for_plain: bool,
+    look_for_regular: bool,
     xp: Adapter,
     x: Any,
     given: Any,
     tau: Any,
 ) -> tuple[Any, Any]:
-    """Whether all values are in range, and whether then all rows are plain."""
+    """Whether all values are in range, and whether then all rows are regular."""
     # Not from the extremes, because XLA's reductions of a long row ignore NaN.
-    in_range = plain = xp.all(x < math.inf, axis=None)
+    in_range = regular = xp.all(x < math.inf, axis=None)
     if tau is not None:
         in_range = in_range & xp.all(temperature_in_range(tau), axis=None)
-    if look_for_plain:
+    if look_for_regular:
         limit = float(xp.finfo(x.dtype).max) ** 0.5
-        plain = xp.all((xp.max(x) - xp.min(x)) / tau < limit, axis=None)
+        regular = xp.all((xp.max(x) - xp.min(x)) / tau < limit, axis=None)
     if given is not None:
         k = budget(x, *given)
         in_range = in_range & xp.all(
             (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
         )
         in_range = in_range & xp.all(k.part == 0, axis=None) if integer_k else in_range
-        if look_for_plain:
-            plain = plain & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
+        if look_for_regular:
+            regular = regular & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
     if needs_finite:
         in_range = in_range & xp.all(xp.max(x, axis=-1) > -math.inf, axis=None)
-    return in_range, plain
+    return in_range, regular
 
 
 def _budget_numbers(xp: Adapter, whole: Any, part: Any) -> Any:
@@ -592,7 +592,7 @@ def checked_asked(xp: Adapter, asked: Asked) -> Any:
             *at,
             needs_finite=asked.needs_finite,
             integer_k=asked.integer_k,
-            look_for_plain=False,
+            look_for_regular=False,
         )
         return rows
     skipped = asked.ordinal or asked.solver

@@ -43,7 +43,7 @@ def floats(values: ArrayLike, name: str) -> tuple[Any, Any]:
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:
-    """`yes` where the condition holds, else `no`; for one truth value a plain if.
+    """`yes` where the condition holds, else `no`; for one truth value by an if.
 
     NumPy's where takes as long for one number as a pass over a short row.
     """
@@ -97,13 +97,13 @@ def after(value: Any, total: Any) -> Any:
     return value if library is np else library.after(value, total)
 
 
-def either(x: Any, plain: Callable[..., Any], masked: Callable[..., Any]) -> Any:
-    """plain(x, top, least) or masked(x), by the `either` of the library's adapter.
+def either(x: Any, unguarded: Callable[..., Any], masked: Callable[..., Any]) -> Any:
+    """unguarded(x, top, least) or masked(x), by the `either` of the library's adapter.
 
     NumPy always calls masked(x): a pass that looks for -inf first would save no time.
     """
     library = namespace(x)
-    return masked(x) if library is np else library.either(x, plain, masked)
+    return masked(x) if library is np else library.either(x, unguarded, masked)
 
 
 def loop(going: Callable[..., Any], step: Callable[..., Any], state: Any) -> Any:

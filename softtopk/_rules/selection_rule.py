@@ -70,10 +70,10 @@ class View(NamedTuple):
         return namespace(values).where(self.on, values, other)
 
 
-def view(x: Any, a: Any, t: Any, tau: Any, plain: bool) -> View:
+def view(x: Any, a: Any, t: Any, tau: Any, regular: bool) -> View:
     """The distances of a solved row, with 0 in the place of all that is not finite."""
     tau = as_column(tau)
-    if plain:
+    if regular:
         d = (x - a[..., None]) / tau
         return View(True, d, d - t[..., None])
     xp = namespace(x)
@@ -115,10 +115,10 @@ class Slopes(NamedTuple):
         return xp.where(flat[..., None], half, self.s)
 
 
-def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
+def slopes(curve: Curve, point: tuple[Any, ...], regular: bool) -> Slopes:
     """The slopes of every entry at its row's threshold."""
     x, a, t, tau = point
-    xp, at = namespace(x), view(x, a, t, tau, plain)
+    xp, at = namespace(x), view(x, a, t, tau, regular)
     w = at.only(curve.slope(at.u))
     log = at.only(curve.log_slope(at.u), -math.inf)
     top = xp.max(xp.detach(log), axis=-1)
@@ -126,7 +126,7 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
     total = xp.sum(e, axis=-1)
     s = e / xp.where(total > 0, total, 1)[..., None]
     W = xp.sum(w, axis=-1)
-    if not plain:
+    if not regular:
         # Out of range t is NaN, and all slopes would be 0.  With slopes of 1 a tangent
         # or gradient of 0 stays 0.  The others do not, and the callers make them NaN.
         good = (t == t)[..., None]
@@ -136,10 +136,10 @@ def slopes(curve: Curve, point: tuple[Any, ...], plain: bool) -> Slopes:
 
 
 def push_selection(
-    curve: Curve, at: tuple[Any, ...], plain: bool, dx: Any, dk: Any, dtau: Any
+    curve: Curve, at: tuple[Any, ...], regular: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
     """The tangents of the shares and of t; `at` holds x, a, t and tau."""
-    xp, found, tau = namespace(at[0]), slopes(curve, at, plain), at[3]
+    xp, found, tau = namespace(at[0]), slopes(curve, at, regular), at[3]
     w, s, reciprocal, (_, d, _) = found
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
@@ -149,22 +149,22 @@ def push_selection(
     if root.ends(curve):
         mean = xp.sum(found.of_threshold(curve) * move, axis=-1)
     dt = mean - dk * reciprocal
-    if plain:
+    if regular:
         return dp, dt
     in_range = at[2] == at[2]
     return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
 
 
 def pull_selection(
-    curve: Curve, at: tuple[Any, ...], plain: bool, gp: Any, gt: Any
+    curve: Curve, at: tuple[Any, ...], regular: bool, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None
-    xp, found = namespace(at[0]), slopes(curve, at, plain)
+    xp, found = namespace(at[0]), slopes(curve, at, regular)
     w, s, reciprocal, (_, d, _) = found
     tau, gx, gk = at[3], 0, 0
-    if not plain:
+    if not regular:
         in_range = at[2] == at[2]
         gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
         gt = gt if gt is None else xp.spoil(gt, in_range)

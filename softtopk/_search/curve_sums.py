@@ -49,7 +49,7 @@ def _high(high: Any, q: Any) -> Any:
 def _positive(w: Any) -> Any:
     """The sum of w >= 0, as that of where(w > 0, w, 0).
 
-    Of a plain sum of products such as q q, XLA would materialise the factors.
+    Of a bare sum of products such as q q, XLA would materialise the factors.
     """
     return total(w > 0, w, 0)
 

@@ -35,7 +35,7 @@ more entries than the second; all others to `numpy_entmax.py`, with its own limi
 def solved_by_numpy(
     curve: Curve, x: Any, whole: Any, part: Any, tau: float, scheme: Any = None
 ) -> tuple[tuple[Any, Any, Any], bool]:
-    """`selection_search.solved` by the solver for NumPy; whether all rows are plain.
+    """`selection_search.solved` by the solver for NumPy; whether all rows are regular.
 
     The budget is one number, or one for each row.  Arguments out of range raise the
     errors of NumPy's functions.
@@ -50,10 +50,10 @@ def solved_by_numpy(
         check_temperatures(np.asarray(tau), x.dtype, tiny)
     rows = NumPyRows(flat, k, n, x.shape, batch, (-1,), x.shape)
     found = solve(curve, rows, tau, scheme)
-    plain = np.count_nonzero(n == x.shape[-1]) == n.size
-    plain = plain and np.count_nonzero(np.isfinite(found.offset)) == n.size
+    regular = np.count_nonzero(n == x.shape[-1]) == n.size
+    regular = regular and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
-    return (found.p.reshape(x.shape), a, t), plain
+    return (found.p.reshape(x.shape), a, t), regular
 
 
 @quiet()

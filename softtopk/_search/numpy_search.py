@@ -351,10 +351,10 @@ class _Sums:
         step = _BLOCK_BYTES // v.itemsize
         cut = v.ndim == 1 and v.size > step
         self.parts = [v[i : i + step] for i in range(0, v.size, step)] if cut else [v]
-        self.plain = not (cut or fixed)
+        self.direct = not (cut or fixed)
 
     def __call__(self, t: Any) -> ShareSums:
-        if self.plain:
+        if self.direct:
             return self.scheme.sums(self.v, t)
         sums = [*self.fixed, *(self.scheme.sums(part, t) for part in self.parts)]
         m, P, C, W = (sum(terms, np.float64(0)) for terms in zip(*sums, strict=True))

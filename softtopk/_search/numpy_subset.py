@@ -48,24 +48,24 @@ class Block:
     anchor: Array  # the k-th largest score, (R,)
     split: tuple[Array, int] | None  # long row: entries taken node by node, degree
 
-    def spread(self, plain: Array, skewed: Array, power: int = 1) -> Array:
-        """``sum_l (plain_l + skew * skewed_l) / d_l^power`` for every entry.
+    def spread(self, bare: Array, skewed: Array, power: int = 1) -> Array:
+        """``sum_l (bare_l + skew * skewed_l) / d_l^power`` for every entry.
 
-        `plain` and `skewed` have shape ``(M, R)``, the result ``(n, R)``.
+        `bare` and `skewed` have shape ``(M, R)``, the result ``(n, R)``.
         """
         if self.split is None:
-            return _spread(self.skew, self.nodes, plain, skewed, power)
+            return _spread(self.skew, self.nodes, bare, skewed, power)
         loud, degree = self.split
         # 1/(1-cv)^power = sum_j binom(j+power-1, j) (cv)^j, power in {1, 2}
         j = np.arange(degree)[:, None, None]
         series = (self.nodes.chord**j) * (j + 1 if power == 2 else 1)
         dtype = self.variance.dtype
-        a = (series * plain).sum(1).astype(dtype)
+        a = (series * bare).sum(1).astype(dtype)
         b = (series * skewed).sum(1).astype(dtype)
         out = _horner(b, self.variance)
         out *= self.skew
         out += _horner(a, self.variance)
-        out[loud] = _spread(self.skew[loud], self.nodes, plain, skewed, power)
+        out[loud] = _spread(self.skew[loud], self.nodes, bare, skewed, power)
         return out
 
     def gather(self, values: Array) -> tuple[Array, Array]:
@@ -117,8 +117,8 @@ class Block:
         """The Jacobian of the marginals by y times g, both ``(n, R)``."""
         g = g - _dot(self.variance, g) / self.variance.sum(0)
         c, s, w = self.nodes.chord, self.nodes.sine, self.nodes.weight
-        plain, skewed = self.gather(self.variance * g)
-        image = c / 2 * skewed + 1j * s * plain
+        bare, skewed = self.gather(self.variance * g)
+        image = c / 2 * skewed + 1j * s * bare
         image = w * (image - (w * image).real.sum(0))
         out = self.spread(-s * image.imag, c / 2 * image.real)
         out *= self.variance
@@ -143,14 +143,14 @@ class Block:
         return out
 
 
-def _spread(u: Array, nodes: _Nodes, plain: Array, skewed: Array, power: int) -> Array:
+def _spread(u: Array, nodes: _Nodes, bare: Array, skewed: Array, power: int) -> Array:
     dtype = u.dtype
     scale = (4 / nodes.chord) ** power
     a, b = np.zeros_like(u), np.zeros_like(u)
     term = np.empty_like(u)
     for d, x, y in zip(
         _factors(u, nodes),
-        (scale * plain).astype(dtype),
+        (scale * bare).astype(dtype),
         (scale * skewed).astype(dtype),
         strict=True,
     ):
@@ -395,12 +395,12 @@ def _sums_of_logs(
 def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
     """Multiply phi by the pairs of factors, node by node."""
     factor, dtype = parts.factor, circle.cosine_squared.dtype
-    plain = factor[0] * factor[1]
-    plain[parts.pairs] = -1
+    product = factor[0] * factor[1]
+    product[parts.pairs] = -1
     skewed = (factor[0] + factor[1]) / 2
     skewed[parts.pairs] = 0
-    z = np.empty(plain.shape, np.result_type(dtype, 1j))
-    real = np.empty_like(plain)
+    z = np.empty(product.shape, np.result_type(dtype, 1j))
+    real = np.empty_like(product)
     columns = zip(
         circle.cosine_squared,
         circle.sine_squared,
@@ -408,7 +408,7 @@ def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
         strict=True,
     )
     for i, (h, f, g) in enumerate(columns):
-        np.multiply(plain, f, out=real)
+        np.multiply(product, f, out=real)
         np.subtract(h, real, out=z.real)
         np.multiply(skewed, g, out=z.imag)
         phi[i] *= np.multiply.reduce(z, axis=0)

@@ -14,15 +14,20 @@ from .start import Moments, counted_moments, narrowed
 
 
 def selected(
-    curve: Curve, x: Any, whole: Any, part: Any, tau: Any, plain: bool
+    curve: Curve, x: Any, whole: Any, part: Any, tau: Any, regular: bool
 ) -> tuple[Any, Any, Any]:
-    """Shares, anchors and offsets; `plain` if `check_values` found all rows plain."""
+    """Shares, anchors and offsets; `regular` if `check_values` found all rows so."""
     n, row_moments = counted_moments(x)
-    return solved(curve, x, Budget(whole, part, n), tau, row_moments, plain)
+    return solved(curve, x, Budget(whole, part, n), tau, row_moments, regular)
 
 
 def solved(
-    curve: Curve, x: Any, k: Budget, tau: Any, row_moments: Moments, plain: bool = False
+    curve: Curve,
+    x: Any,
+    k: Budget,
+    tau: Any,
+    row_moments: Moments,
+    regular: bool = False,
 ) -> tuple[Any, Any, Any]:
     """`selected` for rows with these moments.
 
@@ -31,7 +36,7 @@ def solved(
     1, unless the temperature is above the root of the largest float: then the row is
     NaN.
     """
-    if plain:
+    if regular:
         a, t = root.solve_rows(curve, x, k, tau, row_moments)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)

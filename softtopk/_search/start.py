@@ -71,7 +71,7 @@ def extremes(x: Any) -> tuple[Any, Any]:
 def counted_moments(x: Any) -> tuple[Any, Moments]:
     """How many entries of each row are above -inf, and their moments."""
 
-    def plain(x: Any, top: Any, least: Any) -> tuple[Any, Moments]:
+    def unguarded(x: Any, top: Any, least: Any) -> tuple[Any, Moments]:
         n = x.shape[-1]
         return n, _moments_but(top, least, namespace(x).sum(x, axis=-1) / n, x, n)
 
@@ -79,7 +79,7 @@ def counted_moments(x: Any) -> tuple[Any, Moments]:
         n = tally(x > -math.inf, x)
         return n, moments(x, n)
 
-    return either(x, plain, masked)
+    return either(x, unguarded, masked)
 
 
 def moments(x: Any, n: Any) -> Moments:

@@ -2,7 +2,7 @@ r"""GradTopK from sums over rows, by the tilt and the circle of `softtopk.subset
 
 The shift s is the sigmoid's threshold at k - 1/2.  The marginals are the same for every
 s, so s and the nodes of the circle are treated as constants.  The marginals and all
-their derivatives then follow from :math:`\pi=\sigma(x-s)` by plain differentiation.
+their derivatives then follow from :math:`\pi=\sigma(x-s)` by differentiating it.
 
 For an entry with :math:`\pi\ge1/2` the factor of the characteristic function is
 multiplied by :math:`e^{-it}`, to :math:`(1-\pi+\pi e^{it})e^{-it}`, and the number of

@@ -20,7 +20,7 @@ from softtopk._search import balance_search, costs_search, selection_search
 X = np.random.default_rng(0).standard_normal((4, 6))
 
 
-def plain(x):
+def as_numpy(x):
     """The values, for what the standard has no function for."""
     return np.asarray(x)
 
@@ -60,7 +60,7 @@ class Strict(Base):
     asarray = staticmethod(lambda value, like=None: api.asarray(value))
     astype = staticmethod(lambda x, dtype: api.astype(x, dtype))
     to_numpy, is_array = (
-        staticmethod(plain),
+        staticmethod(as_numpy),
         staticmethod(lambda v: isinstance(v, Array)),
     )
     refuse = staticmethod(lambda x, name: None)
@@ -131,7 +131,7 @@ class Strict(Base):
 
     @staticmethod
     def running_max(x):
-        return api.asarray(np.maximum.accumulate(plain(x), axis=-1))
+        return api.asarray(np.maximum.accumulate(as_numpy(x), axis=-1))
 
     @staticmethod
     def scatter(values, index, n):
@@ -203,7 +203,7 @@ def test_costs_run_on_the_standard_alone(name, per):
     with np.errstate(all="ignore"):
         found = getattr(part, name)(Strict, api.asarray(X), 2.5, **given)
     expected = getattr(stk, name.removesuffix("_st"))(X, 2.5, **given)
-    np.testing.assert_allclose(plain(found), expected, 1e-12, 1e-12)
+    np.testing.assert_allclose(as_numpy(found), expected, 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize("name", [*CALLS, "top_k_st"])
@@ -215,4 +215,4 @@ def test_an_operator_runs_on_the_standard_alone(name):
     own = [api.asarray(v) if isinstance(v, np.ndarray) else v for v in args]
     with np.errstate(all="ignore"):  # its arrays are NumPy's, whose operators are quiet
         found = getattr(part, name)(Strict, api.asarray(X), *own, **given)
-    np.testing.assert_allclose(plain(found), core(X, *args, **given), 1e-12, 1e-12)
+    np.testing.assert_allclose(as_numpy(found), core(X, *args, **given), 1e-12, 1e-12)
