@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
 
 ONLY_IF = {
     "own_rows": ("rows", "cost_rows", "partition"),
-    "in_memory": ("blocks",),
+    "in_memory": ("blocks", "runs"),
     "how": ("simplex",),
 }
 """An adapter has the members on the right exactly if it overrides the one on the left.
@@ -268,6 +268,12 @@ class Adapter(Protocol):
 
         `steps` are the decays over 1, 2, 4, ... points as `all_thresholds.terms_of`, or
         with None for s.
+        """
+
+    def runs(self, index: Any, n: int) -> Any:
+        """`scatter` to ascending indices, as a function of the values.
+
+        Its relative error does not grow with the number of equal indices.
         """
 
     def blocks(self, points: Any, tau: Any, ways: Any, whole: bool) -> Any:

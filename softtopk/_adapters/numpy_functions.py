@@ -110,6 +110,23 @@ class NumPy(Base):
         return np.bincount(flat, values, rows * n).reshape(rows, n)
 
     @staticmethod
+    def runs(index: Any, n: int) -> Any:
+        flat = _of_rows(index, n).reshape(-1)
+        long = np.unique(flat[_RUN:][flat[_RUN:] == flat[:-_RUN]])
+        ends = np.searchsorted(flat, [long, long + 1]).T.reshape(-1)
+        ends = ends[ends < flat.size]
+
+        def sums(values: Any) -> Any:
+            out = np.zeros((len(index), n), values.dtype)
+            np.add.at(out.reshape(-1), flat, values.reshape(-1))
+            if long.size:
+                found = np.add.reduceat(values.reshape(-1), ends)  # pairwise
+                out.reshape(-1)[long] = found[::2]
+            return out
+
+        return sums
+
+    @staticmethod
     def cumsum(x: Any) -> Any:
         return np.cumsum(x, axis=-1)
 
@@ -136,11 +153,11 @@ class NumPy(Base):
         for i in range(0, shape[1], step):
             at = slice(None), slice(i, i + step)
             found = f(*(v if v.shape[1] == 1 else v[at] for v in arrays))
-            found = found if isinstance(found, tuple) else (found,)
-            out = out or [np.empty(shape, v.dtype) for v in found]
-            for full, piece in zip(out, found, strict=True):
+            pieces = found if isinstance(found, tuple) else (found,)
+            out = out or [np.empty(shape, v.dtype) for v in pieces]
+            for full, piece in zip(out, pieces, strict=True):
                 full[at] = piece
-        return tuple(out) if len(out) > 1 else out[0]
+        return tuple(out) if isinstance(found, tuple) else out[0]
 
     @staticmethod
     def recur(steps: Any, values: Any, back: bool) -> Any:
@@ -221,6 +238,9 @@ class NumPy(Base):
 
 
 ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
+
+_RUN = 64
+"""Up to so many values of one index are added one after the other."""
 
 _CACHED = 1 << 13
 """The entries of a part of an array that stays in the cache."""

@@ -86,25 +86,21 @@ class SortedRows(Thresholds):
     def apart_sums(self, over: Both, t: Any, smooth: Any, rise: Any, sums: Any) -> Any:
         """The sums of t_l - t_i, from both sides.
 
-        `sums` are those of 1 over the other points, and None on a side that is not
-        asked for.  The recurrence of the differences, which `rise` returns, loses
-        nothing if t rises or falls along the row.  If t jumps up and down, the rounding
-        errors of these jumps add up, and the sums of t itself are better, which should
-        not be far from 0.
+        `sums` are those of 1 over the other points.  The recurrence of the differences,
+        `rise`, loses nothing if t rises or falls along the row.  If t jumps up and
+        down, the rounding errors of these jumps add up, and the sums of t itself are
+        better, which should not be far from 0.
         """
-        xp = self.xp
-        some, not_all = smooth.any(), not smooth.all()
-        rise, found = rise() if some else None, []
+        found = []
         for count, back in zip(sums, (False, True), strict=True):
-            fine = rough = None
-            if some and count is not None:
-                step = over.onwards(-rise if back else rise, back)
-                fine = over.sums(step * count, back)
-            if not_all and count is not None:
-                rough = over.others(t, back)
-                rough = xp.entrywise(lambda sums, t, n: sums - t * n, rough, t, count)
+            fine = self._by_rises(over, rise, count, back) if smooth.any() else None
+            rough = None if smooth.all() else over.others(t, back) - t * count
             found.append(self._either(smooth, fine, rough))
         return found
+
+    def _by_rises(self, over: Both, rise: Any, count: Any, back: bool) -> Any:
+        step = over.onwards(-rise if back else rise, back)
+        return over.sums(step * count, back)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
@@ -152,20 +148,54 @@ class SortedRows(Thresholds):
             return xp.entrywise(two_sided, self.a, self.left, self.high, self.low)
         return xp.entrywise(one_sided, self.a, self.low)
 
+    @property
+    def sides(self) -> tuple[Any, ...]:
+        """The slopes of thresholds at the next scores below and, unless 0, above."""
+        return (self.low, self.high) if self.beta else (self.low,)
+
+    def beside_threshold(self, a: Any) -> tuple[Any, Any]:
+        """The indices of these scores."""
+        xp = self.xp
+        return xp.clip(a, None, self.x.shape[-1] - 1), xp.clip(a - 1, 0, None)
+
+    def at_scores(self, values: Any) -> list[Any]:
+        """Values of thresholds for these scores, summed at each of them."""
+        # The n + 1 gaps are those above each score, and one below them all.
+        gaps = zip(values, (slice(-1), slice(1, None)), strict=False)
+        return [self.in_gaps(v)[..., scores] for v, scores in gaps]
+
+    @once
+    def in_gaps(self) -> Any:
+        """The function that sums values of the thresholds in each gap of the scores."""
+        return self.xp.runs(self.a, self.x.shape[-1] + 1)
+
+    def carried(self, values: Any) -> list[Any]:
+        """The first values, summed over the scores up to each, the next from it on."""
+        ways = zip(values, (False, True), strict=False)
+        return [self.over_scores.sums(v, back) for v, back in ways]
+
+    @once
+    def slopes(self) -> list[Any]:
+        """The slopes at each score, summed over the thresholds above and below."""
+        if self.xp.in_memory:
+            return self.carried(self.at_scores(self.sides))
+        given = zip((self.E, self.e), self.beside(self.place), self.others, strict=True)
+        return [
+            slope * (1 + self.xp.take(count, k))
+            for slope, k, count in given
+            if count is not None
+        ]
+
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
-        xp, (U, V) = self.xp, self.others
+        xp = self.xp
         count = xp.astype(self.count, self.x.dtype)
 
-        def rank(place: Any, E: Any, *e: Any) -> Any:
-            above, below = self.beside(place)
-            out = xp.astype(place + 1, E.dtype) - E * (1 + xp.take(U, above))
-            if e:
-                out = out + e[0] * (1 + xp.take(V, below))
-            return xp.minimum(xp.clip(out, 1, None), count)
+        def rank(place: Any, above: Any, *below: Any) -> Any:
+            out = xp.astype(place + 1, above.dtype) - above
+            return xp.minimum(xp.clip(sum(below, out), 1, None), count)
 
-        sides = (self.E, self.e) if self.beta else (self.E,)
-        out = xp.entrywise(rank, self.place, *sides)
+        out = xp.entrywise(rank, self.place, *self.slopes)
         out = xp.running_max(self.shared(out))  # the same for equal scores
         return self.back(self.only(self.taken, out))
 
@@ -185,34 +215,55 @@ class SortedRows(Thresholds):
 
     def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
-        xp, (t, smooth) = self.xp, self.levelled(t)
-
-        def rise() -> Any:
-            return apart(t[..., :-1], t[..., 1:])
-
-        over, two = self.over_thresholds, bool(self.beta)
-        others = self.higher if two else None, self.lower
-        given = self.over_scores, t, smooth, rise, others
-        at, rest = self.means(self.apart_sums(*given), t, apart)
-
-        def rise_of_means() -> Any:
-            away = rest[..., :-1] - rest[..., 1:]
-            return apart(at[..., :-1], at[..., 1:]) + away
-
-        Q, q = self.apart_sums(over, at + rest, smooth, rise_of_means, self.others)
-        U, V = self.others
-
-        def total(t: Any, place: Any, factor: Any, *slopes: Any) -> Any:
-            out, given = 0, zip(self.beside(place), (U, V), (Q, q), strict=True)
-            for slope, (k, count, sums) in zip(slopes, given, strict=two):
-                away = apart(xp.take(at, k), t) + xp.take(rest, k)
-                count = 1 + xp.take(count, k)
-                out = out + slope * (away * count + xp.take(sums, k))
-            return out * factor
-
-        slopes = (self.E, self.e) if two else (self.E,)
-        out = xp.entrywise(total, t, self.place, self.none + factor, *slopes)
+        smooth = self._is_smooth(t)
+        fine = self._moves_by_rises(t, apart) if smooth.any() else None
+        rough = None if smooth.all() else self._moves(self.centred(t))
+        out = self._either(smooth, fine, rough) * factor
         return self.back(self.only(self.taken, out))
+
+    def _moves(self, t: Any) -> Any:
+        """These sums as those of m_j(t), less t_i times those of 1."""
+        xp, least = self.xp, float(self.xp.finfo(t.dtype).tiny)
+        ways = (True, False)[: len(self.sides)]
+        sums = [self.over_scores.sums(t, back) for back in ways]
+
+        def mean(a: Any, W: Any, *sides: Any) -> Any:
+            given = zip(sides, sums, self.beside_threshold(a), strict=False)
+            return sum(w * xp.take(v, k) for w, v, k in given) / (W + least)
+
+        m = xp.entrywise(mean, self.a, self.W, *self.sides)
+        moved = self.carried(self.at_scores([w * m for w in self.sides]))
+
+        def total(t: Any, *sums: Any) -> Any:
+            half = len(sums) // 2
+            return sum(sums[:half]) - t * sum(sums[half:])
+
+        return xp.entrywise(total, t, *moved, *self.slopes)
+
+    def _moves_by_rises(self, t: Any, apart: Any) -> Any:
+        """These sums by the differences of neighbours."""
+        xp, over, least = self.xp, self.over_scores, float(self.xp.finfo(t.dtype).tiny)
+        rise = apart(t[..., :-1], t[..., 1:])
+        after = self._by_rises(over, rise, self.lower, True)
+        before = self._by_rises(over, rise, self.higher, False) if self.beta else None
+
+        def away(a: Any, W: Any, low: Any, *high: Any) -> tuple[Any, ...]:
+            below, above = self.beside_threshold(a)
+            both = low * xp.take(after, below)
+            if not high:
+                return (low * (both / (W + least)),)
+            both = both + high[0] * xp.take(before, above)
+            across = apart(xp.take(t, above), xp.take(t, below))
+            H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
+            down, up = both + high[0] * H * across, both - low * L * across
+            return low * (down / (W + least)), high[0] * (up / (W + least))
+
+        found = self.at_scores(xp.entrywise(away, self.a, self.W, *self.sides))
+        moved = zip(found, self.slopes, (False, True), strict=False)
+        return sum(
+            over.sums(v + self._rise(over, rise, count, back), back)
+            for v, count, back in moved
+        )
 
     @once
     def nearest(self) -> Any:
@@ -303,7 +354,7 @@ class SortedRows(Thresholds):
         """The product with the Jacobian of the sort."""
         xp, t = self.xp, self.given(t)
         rise = t[..., :-1] - t[..., 1:]
-        given = *self.levelled(t), lambda: rise, (self.higher, self.lower)
+        given = *self.levelled(t), rise, (self.higher, self.lower)
         sums = self.apart_sums(self.over_scores, *given)
         out = xp.take(t, self.nearest) + self.mixed(t, sums, _apart)
         return self._at_places(out + self._spread(t, rise, sums, _apart))

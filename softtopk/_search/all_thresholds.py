@@ -282,6 +282,8 @@ class Thresholds:
         The number of scores above each threshold.
     high, low : (..., n - 1) arrays
         Slopes at the scores next to the threshold above and below it, or 0.
+    W : (..., n - 1) array
+        The sum of all slopes of each threshold.
     left : (..., n - 1) booleans
         Whether a threshold is measured from the score above it or from the one below.
     points : list of two (..., n - 1) arrays
@@ -331,7 +333,6 @@ class Thresholds:
         place = self.shared(xp.entrywise(level, i, taken, *sums))
         self.place = place = xp.running_max(place)
         self._between_scores(place)
-        self._near(place)
 
     def only(self, condition: Any, value: Any, other: Any = 0) -> Any:
         """The value where a score takes part or a threshold exists."""
@@ -362,44 +363,62 @@ class Thresholds:
         j, self.valid = self.i[..., 1:], self.taken[..., 1:]
         least = float(xp.finfo(x.dtype).tiny)
 
-        def one_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
+        def one_sided(a: Any, j: Any, valid: Any) -> tuple[Any, Any]:
             # The scores below have all of the budget that those above leave.
-            (_, below), (_, at), D = self._gap(a)
             remaining = self.only(valid, xp.astype(j - a, x.dtype), 1)
-            L = 1 + self.only(valid, xp.take(self.lower, below), 1)
-            near = xp.minimum(xp.clip(xp.log(L / remaining), 0, None), D)
-            at = self.only(valid, at, -math.inf)
-            return self.only(valid, remaining / L), at, self.only(valid, near)
+            L = 1 + self.only(valid, xp.take(self.lower, xp.clip(a, None, n - 1)), 1)
+            return self.only(valid, remaining / L), remaining
 
-        def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, ...]:
-            (above, below), (over, under), D = self._gap(a)
+        def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, Any, Any]:
+            (above, below), _, D = self._gap(a)
             H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
             d = xp.astype(a - j, x.dtype)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
-            P, Q, left, e = self.alpha * L, self.beta * H, d >= 0, 0.5 * abs(d)
-            half = xp.sqrt(P * Q) * xp.exp(-0.5 * D)
+            left, e = d >= 0, 0.5 * abs(d)
+            half = xp.sqrt((self.alpha * L) * (self.beta * H)) * xp.exp(-0.5 * D)
             root = xp.sqrt(e * e + half * half)
             large = e + xp.maximum(root, half)  # the squares may be below all numbers
             small = half * (half / (large + least))
             X, Y = xp.where(left, small, large), xp.where(left, large, small)
-            low, high = self.only(valid, X / L), self.only(valid, Y / H)
+            return self.only(valid, X / L), X + Y, self.only(valid, Y / H)
+
+        law = two_sided if self.beta else one_sided
+        self.low, self.W, *high = xp.entrywise(law, a, j, self.valid)
+        if high:
+            self.kept["high"] = high[0]
+
+    @once
+    def left(self) -> Any:
+        """Whether each threshold is measured from the score above it."""
+        return self.a >= self.i[..., 1:] if self.beta else self.a < 0
+
+    @once
+    def points(self) -> list[Any]:
+        """The scores next to the thresholds, and the distances from them."""
+        xp, least = self.xp, float(self.xp.finfo(self.x.dtype).tiny)
+
+        def found(a: Any, j: Any, left: Any, valid: Any, low: Any, *high: Any) -> Any:
+            (above, below), (over, under), D = self._gap(a)
+            slope = low / self.alpha
+            if high:
+                slope = xp.where(left, high[0] / self.beta, slope)
             # The distance to the nearer neighbour comes from a logarithm.
-            near = xp.log(xp.where(left, Q, P) / (large + least))
-            level = (D > 1e2) & (d == 0)  # free of the exponential, which may be 0
-            if not xp.in_memory or level.any():
-                near = xp.where(level, 0.5 * (D + xp.log(Q / P)), near)
+            near = -xp.log(self.only(valid, slope, 1) + least)
+            level = (D > 1e2) & (a == j)  # free of the exponential, which may be 0
+            if high and (not xp.in_memory or level.any()):
+                H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
+                near = xp.where(level, 0.5 * (D + xp.log(H / L)), near)
             near = xp.minimum(xp.clip(near, 0, None), D)
             at = self.only(valid, xp.where(left, over, under), -math.inf)
-            away = self.only(valid, xp.where(left, -near, near))
-            return low, high, left, at, away
+            return at, self.only(valid, xp.where(left, -near, near))
 
-        if self.beta:
-            found = xp.entrywise(two_sided, a, j, self.valid)
-            self.low, self.kept["high"], self.left, *self.points = found
-        else:
-            self.low, *self.points = xp.entrywise(one_sided, a, j, self.valid)
-            self.left = a < 0  # none
-        self.over_thresholds = Both(xp, self.points, self.tau, self.none)
+        given = self.a, self.i[..., 1:], self.left, self.valid, self.low
+        return [*xp.entrywise(found, *given, *((self.high,) if self.beta else ()))]
+
+    @once
+    def over_thresholds(self) -> Both:
+        """The recurrences over the thresholds."""
+        return Both(self.xp, self.points, self.tau, self.none)
 
     def _gap(self, a: Any) -> tuple[Any, Any, Any]:
         """The scores above and below thresholds: indices, values, distances."""
@@ -444,30 +463,33 @@ class Thresholds:
         far = self.none + FAR
         return self.xp.take(self.xp.concat([far, self.gap, far], axis=-1), a)
 
-    def _near(self, place: Any) -> None:
+    @once
+    def E(self) -> Any:
+        """The slopes at each score of the next threshold above."""
         xp, n = self.xp, self.x.shape[-1]
 
         def found(x: Any, place: Any, taken: Any) -> Any:
-            above, below = self.beside(place)
+            above, _ = self.beside(place)
             under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
             E = xp.take(self.low, above) * xp.exp((x - under) / self.tau)
-            E = self.only(taken, xp.where(place > 0, E, 0))
-            if not self.beta:
-                return E
-            over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
-            e = xp.take(self.high, below) * xp.exp((over - x) / self.tau)
-            return E, self.only(taken, xp.where(place < self.last, e, 0))
+            return self.only(taken, xp.where(place > 0, E, 0))
 
-        sides = xp.entrywise(found, self.x, place, self.taken)
-        if self.beta:
-            self.E, self.kept["e"] = sides
-        else:
-            self.E = sides
+        return xp.entrywise(found, self.x, self.place, self.taken)
 
     @once
     def e(self) -> Any:
         """The slopes at each score of the next threshold below."""
-        return self.xp.zeros_like(self.E)
+        xp = self.xp
+        if not self.beta:
+            return xp.zeros_like(self.x)
+
+        def found(x: Any, place: Any, taken: Any) -> Any:
+            _, below = self.beside(place)
+            over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
+            e = xp.take(self.high, below) * xp.exp((over - x) / self.tau)
+            return self.only(taken, xp.where(place < self.last, e, 0))
+
+        return xp.entrywise(found, self.x, self.place, self.taken)
 
     @once
     def nearest_thresholds(self) -> tuple[Any, Any]:
