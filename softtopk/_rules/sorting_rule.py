@@ -174,11 +174,24 @@ class SortedRows(Thresholds):
         ways = zip(values, (False, True), strict=False)
         return [self.over_scores.sums(v, back) for v, back in ways]
 
+    def _with_ends(self, v: Any, back: bool) -> Any:
+        """These sums; the first value may be by far the largest, and is kept apart."""
+        xp, start = self.xp, self.last if back else 0 * self.last
+        first, at = xp.take(v, start), xp.take(self.x, start)
+        sums = self.over_scores.sums(xp.put(v, start, 0), back)
+
+        def total(x: Any, sums: Any) -> Any:
+            away = self.apart(x, at) if back else self.apart(at, x)
+            return sums + first * xp.exp(-away)
+
+        return xp.entrywise(total, self.x, sums)
+
     @once
     def slopes(self) -> list[Any]:
         """The slopes at each score, summed over the thresholds above and below."""
         if self.xp.in_memory:
-            return self.carried(self.at_scores(self.sides))
+            ways = zip(self.at_scores(self.sides), (False, True), strict=False)
+            return [self._with_ends(v, back) for v, back in ways]
         given = zip((self.E, self.e), self.beside(self.place), self.others, strict=True)
         return [
             slope * (1 + self.xp.take(count, k))
