@@ -260,7 +260,8 @@ def _descending_by_keys(x: Any) -> Any:
     In the sort the last bits of each number hold its index.  Numbers that differ in
     these bits alone may be out of order: mostly a few neighbours, which are exchanged.
     """
-    keys = np.minimum(-x, np.finfo(x.dtype).max)  # an infinity would become NaN
+    keys = -x
+    np.minimum(keys, np.finfo(x.dtype).max, out=keys)  # an infinity would become NaN
     bits, last = keys.view(np.int64), (1 << x.shape[-1].bit_length()) - 1
     bits &= ~last
     bits |= np.arange(x.shape[-1])

@@ -94,7 +94,10 @@ class SortedRows(Thresholds):
         found = []
         for count, back in zip(sums, (False, True), strict=True):
             fine = self._by_rises(over, rise, count, back) if smooth.any() else None
-            rough = None if smooth.all() else over.others(t, back) - t * count
+            rough = None
+            if not smooth.all():
+                rough = over.others(t, back)
+                rough = self.xp.entrywise(lambda v, t, n: v - t * n, rough, t, count)
             found.append(self._either(smooth, fine, rough))
         return found
 
@@ -178,13 +181,19 @@ class SortedRows(Thresholds):
         """These sums; the first value may be by far the largest, and is kept apart."""
         xp, start = self.xp, self.last if back else 0 * self.last
         first, at = xp.take(v, start), xp.take(self.x, start)
-        sums = self.over_scores.sums(xp.put(v, start, 0), back)
+        if self.full:
+            v[..., -1 if back else 0] = 0
+        else:
+            v = xp.put(v, start, 0)
+        out = self.over_scores.sums(v, back)
 
-        def total(x: Any, sums: Any) -> Any:
+        def add(x: Any, sums: Any) -> tuple[()]:
             away = self.apart(x, at) if back else self.apart(at, x)
-            return sums + first * xp.exp(-away)
+            sums += first * xp.exp(-away)
+            return ()
 
-        return xp.entrywise(total, self.x, sums)
+        xp.entrywise(add, self.x, out)
+        return out
 
     @once
     def slopes(self) -> list[Any]:
@@ -231,8 +240,9 @@ class SortedRows(Thresholds):
         smooth = self._is_smooth(t)
         fine = self._moves_by_rises(t, apart) if smooth.any() else None
         rough = None if smooth.all() else self._moves(self.centred(t))
-        out = self._either(smooth, fine, rough) * factor
-        return self.back(self.only(self.taken, out))
+        out = self.back(self.only(self.taken, self._either(smooth, fine, rough)))
+        out *= factor
+        return out
 
     def _moves(self, t: Any) -> Any:
         """These sums as those of m_j(t), less t_i times those of 1."""
@@ -240,12 +250,13 @@ class SortedRows(Thresholds):
         ways = (True, False)[: len(self.sides)]
         sums = [self.over_scores.sums(t, back) for back in ways]
 
-        def mean(a: Any, W: Any, *sides: Any) -> Any:
+        def means(a: Any, W: Any, *sides: Any) -> tuple[Any, ...]:
             given = zip(sides, sums, self.beside_threshold(a), strict=False)
-            return sum(w * xp.take(v, k) for w, v, k in given) / (W + least)
+            m = sum(w * xp.take(v, k) for w, v, k in given) / (W + least)
+            return tuple([w * m for w in sides])
 
-        m = xp.entrywise(mean, self.a, self.W, *self.sides)
-        moved = self.carried(self.at_scores([w * m for w in self.sides]))
+        means = xp.entrywise(means, self.a, self.W, *self.sides)
+        moved = self.carried(self.at_scores(means))
 
         def total(t: Any, *sums: Any) -> Any:
             half = len(sums) // 2

@@ -186,8 +186,13 @@ class FoldedBlocks(_Blocks):
         before = {back: self.before(back) for back in self.ends}
         first = [p[:, ::size, None] for p in points]
         join = {back: _terms(v, first, self.tau) for back, v in before.items()}
-        below = np.tri(size, k=-1, dtype=points[0].dtype)
-        total = {True: below, False: np.array(below.T, order="C")}
+        dtype = points[0].dtype
+        below = {own: np.tri(size, k=own - 1, dtype=dtype) for own in (False, True)}
+        total = {
+            (back, own): m if back else np.array(m.T, order="C")
+            for own, m in below.items()
+            for back in ways
+        }
         # One array of all parts: the system provides a large one in larger pages.
         folds = np.empty((2, self.rows, self.many, size), points[0].dtype)
         self.parts: list[tuple[slice, _NearBlocks | _FarBlocks]] = []
@@ -255,12 +260,10 @@ class _NearBlocks:
         Those of near points are in units of an exponential.
         """
         w, end = v * (self.fall if back else self.rise), 0 if back else -1
-        np.matmul(w, self.total[back], out=y)
-        sums = y[..., end] + w[..., end]
+        np.matmul(w, self.total[back, own], out=y)
+        sums = y[..., end] + (0 if own else w[..., end])
         if not back:
             sums *= self.fall[..., -1]
-        if own:
-            y += w
         if self.others:
             v = v[self.others]
             other = _sums(self.pairs, v, back)
