@@ -24,18 +24,22 @@ PARTS = {
     "counts and moments": (
         "counted_moments",
         "moments",
-        "_moments",
+        "_moments_but",
         "extremes",
         "unguarded",
     ),
-    "bracket and guess": ("begin", "solve"),
+    "bracket and guess": ("begin", "narrowed", "solve_rows"),
     "sums of a pass": ("sums", "in_turn", "total", "tally"),
     "step of the curve": ("step",),
     "when to step, halve or stop": ("advance", "narrow", "decide", "leads_back"),
     "anchor": ("follow", "rebase"),
-    "shares": ("shares", "distances"),
-    "rows out of range, or with nothing to select": ("solved",),
-    "middle of a gap": ("neighbours_of", "settled"),
+    "shares": ("shares_at", "distances"),
+    "rows out of range, or with nothing to select": (
+        "solved",
+        "searched",
+        "rows_in_range",
+    ),
+    "middle of a gap": ("neighbours_of", "middle_threshold"),
 }
 """The parts of the program, by the functions whose lines they are."""
 
