@@ -50,7 +50,7 @@ class SelectMethod(NamedTuple):
         unless it is an array that has a derivative.
     raw : bool
         Whether `select` takes scores of 16 bits without conversion, with the numbers of
-        a row in the type of `wide`, and makes the results of a row out of range NaN.
+        a row `in_working_type`, and makes the results of a row out of range NaN.
     scheme : optional
         How the curve is summed, if the adapter has found this out and its `select` is
         to use it.
@@ -314,7 +314,7 @@ class Adapter(Protocol):
     def how(self, x: Any, curve: Curve, check: bool | None) -> SelectMethod:
         """How `select` takes these scores."""
 
-    def wide(self, x: Any) -> Any:
+    def in_working_type(self, x: Any) -> Any:
         """An array of the type in which `select` computes with raw scores x."""
 
     def rows(self, asked: Any) -> Any:

@@ -358,7 +358,7 @@ def _bisect(curve: Curve, p: Any) -> Any:
         short, long = curve.value(low) > inner, curve.value(high) < inner
         return xp.where(short, 2 * low, low), xp.where(long, 2 * high, high)
 
-    def wide(low: Any, high: Any) -> Any:
+    def unfinished(low: Any, high: Any) -> Any:
         middle = 0.5 * low + 0.5 * high
         return ((middle != low) & (middle != high)).any()
 
@@ -367,9 +367,9 @@ def _bisect(curve: Curve, p: Any) -> Any:
         below = curve.value(middle) < inner
         return xp.where(below, middle, low), xp.where(below, high, middle)
 
-    one = xp.ones_like(inner)
-    ends = loop(outside, double, (-one, one))
-    _, t = loop(wide, halve, ends)
+    ones = xp.ones_like(inner)
+    ends = loop(outside, double, (-ones, ones))
+    _, t = loop(unfinished, halve, ends)
     least, most = curve.support
     t = xp.where(p <= 0, least, xp.where(p >= 1, most, t))
     return t.astype(p.dtype) if xp is np else t

@@ -638,22 +638,22 @@ class _DaskRows:
         """The budgets, one for each row; the rows are repeated where that needs it."""
         k = self.asked.k
         given = real_numbers(np.asarray(k) if hasattr(k, "dask") else k, "k")
-        wide = common_batch(self.batch, given.shape, "k", "x")
+        batch = common_batch(self.batch, given.shape, "k", "x")
         if self.axes:
-            check_kept(given.shape, self.given, self.axes, wide, "k", "x")
-        if wide != self.batch:
+            check_kept(given.shape, self.given, self.axes, batch, "k", "x")
+        if batch != self.batch:
             row = self.x.shape[self.ndim :]
             sizes = self.x.chunks
             more = tuple(
-                sizes[i - len(wide) + self.ndim]
-                if i >= len(wide) - self.ndim
-                and wide[i] == self.batch[i - len(wide) + self.ndim]
-                else (1,) * wide[i]
-                for i in range(len(wide))
+                sizes[i - len(batch) + self.ndim]
+                if i >= len(batch) - self.ndim
+                and batch[i] == self.batch[i - len(batch) + self.ndim]
+                else (1,) * batch[i]
+                for i in range(len(batch))
             )
-            x = da.broadcast_to(self.x, wide + row, chunks=more + sizes[self.ndim :])
-            self.lay_out(x, len(wide))
-        return np.broadcast_to(given, wide).reshape(-1)
+            x = da.broadcast_to(self.x, batch + row, chunks=more + sizes[self.ndim :])
+            self.lay_out(x, len(batch))
+        return np.broadcast_to(given, batch).reshape(-1)
 
     def run(
         self,
@@ -682,8 +682,8 @@ class _DaskRows:
             if not on.any():
                 continue
             which = None if on.all() else np.flatnonzero(on)
-            taken = [column[among[own[on]]] for column in columns]
-            task = partial(_task, self.ndim, which, function, taken, how)
+            given = [column[among[own[on]]] for column in columns]
+            task = partial(_task, self.ndim, which, function, given, how)
             for seed, last in enumerate(many):
                 block = self.x.name, *index, *last
                 tasks[name, len(known), seed] = task, seed, block
@@ -850,7 +850,7 @@ def _search(
     inner = np.flatnonzero((k > 0) & (k < survey.n))
     if not inner.size:
         return a, t
-    given = survey.only(inner)
+    given = survey.pick(inner)
     whole = np.floor(k[inner])
     budget = Budget(whole.astype(np.int64), k[inner] - whole, given.n)
     short = rows.x.dtype == np.float32
@@ -1125,7 +1125,7 @@ class _Ranked(NamedTuple):
         out = np.zeros((rows.count, width), np.int64)
         if width:
             remaining = (self.k - self.above).astype(np.int64)
-            for own, found in rows.run(chunk_order.taken, self.pivot, remaining):
+            for own, found in rows.run(chunk_order.candidates, self.pivot, remaining):
                 sizes = [size for size, _ in found]
                 starts = np.cumsum((0, *sizes))
                 for i, row in enumerate(own):
@@ -1157,7 +1157,7 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     above, tied = np.zeros((2, rows.count))
     positive = np.flatnonzero(k > 0)
     if positive.size:
-        given = survey.only(positive)
+        given = survey.pick(positive)
         search = chunk_order.PlaceSearch(given, np.ceil(k[positive]))
         many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.active.size:

@@ -159,11 +159,11 @@ class Noise:
         if self.density is not None:
             return self.density(s)
         step = 1e-3 * self.width
-        narrow, wide = (
+        fine, coarse = (
             (self.cdf(s + j * step) - self.cdf(s - j * step)) / (2 * j * step)
             for j in (1, 2)
         )
-        return np.maximum((4 * narrow - wide) / 3, 0.0)
+        return np.maximum((4 * fine - coarse) / 3, 0.0)
 
     @property
     def width(self) -> float:

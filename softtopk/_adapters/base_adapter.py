@@ -116,7 +116,7 @@ class Base:
         return polynomials.weights(cls, k, away, tau)  # type: ignore[arg-type]
 
     @staticmethod
-    def wide(x: Any) -> Any:
+    def in_working_type(x: Any) -> Any:
         return x
 
 

@@ -177,8 +177,8 @@ class Call(NumPy):
             peak = float(np.abs(scores).max(where=scores > -np.inf, initial=0))
             if max(peak, np.max(self.tau, initial=0)) > 2.0**900:
                 c = 2.0**-200
-                warm = np.maximum(c * self.tau, 5e-324)
-                scores, self.tau = c * scores, warm if warm.ndim else float(warm)
+                tau = np.maximum(c * self.tau, 5e-324)
+                scores, self.tau = c * scores, tau if tau.ndim else float(tau)
         budget = ONE if asked.k is NO_BUDGET else given.k
         self._rows = CallRows(given, scores, budget, np.float64(self.tau), c)
         return self._rows
@@ -220,8 +220,8 @@ class Call(NumPy):
     ) -> tuple[Array, Array, Array]:
         """Shares, anchors and offsets of rows with costs, by sums over the rows."""
         p, a, t = costs_search.spent(options, x, whole, part, c, tau)
-        at = x, c, a, t, tau
-        self.solved = CostPoint(options, self.given, at, self._cost_shape)
+        point = x, c, a, t, tau
+        self.solved = CostPoint(options, self.given, point, self._cost_shape)
         return p, a, t
 
     def select(self, curve: Curve, asked: CallRows, *_: Any) -> tuple[Array, ...]:
@@ -274,10 +274,10 @@ class Call(NumPy):
         """Shares with both budgets, a matrix at a time."""
         p, self.balanced = np.empty(x.shape), []
         for i, given in enumerate(zip(x, k, c, strict=True)):
-            warm = float(of_part(self.tau, i))
-            one, at = on_matrix(options, *given, warm)
-            p[i] = at.p + one.known
-            self.balanced.append((options.curve, one.x, at, warm))
+            own_tau = float(of_part(self.tau, i))
+            problem, at = on_matrix(options, *given, own_tau)
+            p[i] = at.p + problem.known
+            self.balanced.append((options.curve, problem.x, at, own_tau))
         return p
 
     def partition(self, rows: CallRows) -> tuple[Array, Array]:

@@ -85,26 +85,26 @@ class Point(NamedTuple):
 class CostPoint(NamedTuple):
     """Rows whose budget has costs, at which `soft_topk` is differentiated.
 
-    `at` holds the scores, costs, anchors, offsets and temperature of the rows in double
-    precision, and `cost_shape` is the shape in which the caller gave the costs.
+    `point` holds the scores, costs, anchors, offsets and temperature of the rows in
+    double precision, and `cost_shape` is the shape in which the caller gave the costs.
     """
 
     options: costs_search.CostsOptions
     rows: core.NumPyRows
-    at: tuple[Any, ...]
+    point: tuple[Any, ...]
     cost_shape: tuple[int, ...]
 
     def _push(self, dx: Any, dc: Any) -> Array:
         """The tangent of the shares."""
-        none = 0 * self.at[2]  # of the budgets
+        none = 0 * self.point[2]  # of the budgets
         moved = costs_rule.push_costs(
-            self.options, self.at, dx, none, dc, np.float64(0)
+            self.options, self.point, dx, none, dc, np.float64(0)
         )
         return self._cast(moved[0])
 
     def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
         """The gradients by the scores and by the costs."""
-        gx, _, gc, _ = costs_rule.pull_costs(self.options, self.at, by_p, by_t)
+        gx, _, gc, _ = costs_rule.pull_costs(self.options, self.point, by_p, by_t)
         return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
@@ -113,7 +113,7 @@ class CostPoint(NamedTuple):
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""
-        dk = costs_rule.cost_slopes(self.options, self.at).by_k
+        dk = costs_rule.cost_slopes(self.options, self.point).by_k
         by_cost = Linearization(
             value,
             self.rows._replace(input_shape=self.cost_shape),
@@ -131,8 +131,8 @@ class CostPoint(NamedTuple):
 
     def of_threshold(self, value: Any) -> Linearization:
         """That of the thresholds."""
-        tau, rows = self.at[-1], self.rows
-        dk = -tau * costs_rule.cost_slopes(self.options, self.at).reciprocal
+        tau, rows = self.point[-1], self.rows
+        dk = -tau * costs_rule.cost_slopes(self.options, self.point).reciprocal
         by_x, by_c = self._pull(None, tau * np.ones(len(rows.x)))
         given = rows._replace(input_shape=self.cost_shape)
         by_cost = Linearization.gradient(value, given, by_c)

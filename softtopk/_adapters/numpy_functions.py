@@ -270,9 +270,9 @@ def _descending_by_keys(x: Any) -> Any:
     ordered, order = NumPy.take(x, bits), bits
     wrong = np.flatnonzero(ordered[0, 1:] > ordered[0, :-1])
     if len(wrong):
-        one = wrong[np.diff(wrong, prepend=-2) > 1]
+        first = wrong[np.diff(wrong, prepend=-2) > 1]
         for v in (ordered[0], order[0]):
-            v[one], v[one + 1] = v[one + 1], v[one]
+            v[first], v[first + 1] = v[first + 1], v[first]
         if (ordered[0, 1:] > ordered[0, :-1]).any():
             kind: Any = "stable" if 16 * len(wrong) < x.size else "quicksort"
             again = np.argsort(-ordered, axis=-1, kind=kind)  # quick if few are wrong

@@ -142,7 +142,7 @@ class Torch(Arrays):
         return SelectMethod(numbers=True, raw=True)
 
     @staticmethod
-    def wide(x: Any) -> Any:
+    def in_working_type(x: Any) -> Any:
         """A tensor of the type in which x is calculated with, on the device of x."""
         kind = kernels.WORKING_TYPE[x.dtype]
         return x if x.dtype == kind else x.new_empty((), dtype=kind)

@@ -57,8 +57,8 @@ class EagerSpend(Spend):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
-        at = ctx.saved_tensors
-        values = at[0], at[3], at[1], at[4]
+        point = ctx.saved_tensors
+        values = point[0], point[3], point[1], point[4]
         given = tangents_of(values, (tangents[1], *tangents[3:]))
-        dp, dt = costs_rule.push_costs(ctx.options, at, *given)
+        dp, dt = costs_rule.push_costs(ctx.options, point, *given)
         return dp, None, dt

@@ -41,14 +41,14 @@ def _selected_rows(
     return kernels.select(x, *given, *kernels.named(curve))
 
 
-def _gradients(curve: Any, at: Any, regular: bool, gp: Any, gt: Any) -> Any:
+def _gradients(curve: Any, point: Any, regular: bool, gp: Any, gt: Any) -> Any:
     """The gradients, by one kernel if possible.
 
     The kernel has no derivative of its own and takes no gradient by t.  So a gradient
     that may be differentiated again, or one by the threshold, is that of
     `selection_rule.pull_selection`.
     """
-    x, a, t, tau = at
+    x, a, t, tau = point
     last = torch.compiler.is_compiling() or is_last(gp)
     if gt is None and gp is not None and last and is_fused(curve, x):
         how = (tau, 1.0) if isinstance(tau, torch.Tensor) else (None, tau)
@@ -163,17 +163,17 @@ class EagerSelect(Select):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        at = _saved(ctx)  # once, since checkpointing may recompute them at each access
-        gx, gk, gtau = _gradients(ctx.curve, at, ctx.regular, gp, gt)
-        return None, followed(gx, at[0]), None, gk, gtau
+        point = _saved(ctx)  # once: checkpointing may recompute them at each access
+        gx, gk, gtau = _gradients(ctx.curve, point, ctx.regular, gp, gt)
+        return None, followed(gx, point[0]), None, gk, gtau
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> tuple[Any, Any, Any]:
         x, a, t, tau = _saved(ctx)
         dtype, x = x.dtype, x.to(a.dtype)
-        at = x, a, t, _as_tensor(tau, a)
-        given = tangents_of((x, t, at[3]), (tangents[1], *tangents[3:5]))
-        dp, dt = selection_rule.push_selection(ctx.curve, at, ctx.regular, *given)
+        point = x, a, t, _as_tensor(tau, a)
+        given = tangents_of((x, t, point[3]), (tangents[1], *tangents[3:5]))
+        dp, dt = selection_rule.push_selection(ctx.curve, point, ctx.regular, *given)
         return dp.to(dtype), None, dt
 
 
@@ -191,24 +191,24 @@ class QuickSelect(Function):
         ctx.curve = curve
         ctx.mark_non_differentiable(a)
         ctx.set_materialize_grads(False)
-        at = x, a, t, Arrays.numbers(tau, x)
-        ctx.save_for_backward(*at)
+        point = x, a, t, Arrays.numbers(tau, x)
+        ctx.save_for_backward(*point)
         if internals.in_dual_level():  # only then is jvp called
-            ctx.save_for_forward(*at)
+            ctx.save_for_forward(*point)
         return p, a, t
 
     @staticmethod
     def backward(ctx: Any, gp: Any, _: Any, gt: Any) -> tuple[Any, ...]:
-        at, (_, by_x, _, by_k, by_tau, _) = ctx.saved_tensors, ctx.needs_input_grad
+        point, (_, by_x, _, by_k, by_tau, _) = ctx.saved_tensors, ctx.needs_input_grad
         found = None
         if is_last(gp, gt):
-            values = [v if v is None else v.numpy(force=True) for v in (*at, gp, gt)]
+            values = [v if v is None else v.numpy(force=True) for v in (*point, gp, gt)]
             found = selection_rule.pull_selection_on_numpy(ctx.curve, by_tau, *values)
         if found is None:
-            found = selection_rule.pull_selection(ctx.curve, at, ctx.regular, gp, gt)
+            found = selection_rule.pull_selection(ctx.curve, point, ctx.regular, gp, gt)
         asked = zip(found, (by_x, by_k, by_tau), strict=True)
         gx, gk, gtau = (_from_numpy(v) if by else None for v, by in asked)
-        return None, followed(gx, at[0]), None, gk, gtau, None
+        return None, followed(gx, point[0]), None, gk, gtau, None
 
     jvp = EagerSelect.jvp
 
@@ -242,10 +242,10 @@ def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
 
 
 def select_on_numpy(
-    curve: curves.Curve, at: tuple[Any, Any, Any, Any], scheme: Any
+    curve: curves.Curve, given: tuple[Any, Any, Any, Any], scheme: Any
 ) -> tuple[Any, bool]:
     """The selection at x, whole, part and tau, and whether all rows are regular."""
-    x, whole, part, tau = at
+    x, whole, part, tau = given
     whole, part = (
         v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in (whole, part)
     )

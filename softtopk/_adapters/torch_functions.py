@@ -84,8 +84,8 @@ def _on_device(value: Any, device: torch.device) -> Any:
 
 def _number(values: Any) -> Any:
     """A number for NumPy's array of one, which would be copied, and not filled in."""
-    one = isinstance(values, (np.ndarray, np.generic)) and not values.ndim
-    return values.item() if one else values
+    single = isinstance(values, (np.ndarray, np.generic)) and not values.ndim
+    return values.item() if single else values
 
 
 class _Linalg:
@@ -278,8 +278,8 @@ class Arrays(Base):
         """A list of numbers as a tensor, under torch.compile."""
         given = isinstance(values, (list, tuple, np.ndarray))
         if given and torch.compiler.is_compiling():
-            wide = _widest(torch.float64, like.device)
-            return torch.as_tensor(values, dtype=wide, device=like.device)
+            kind = _widest(torch.float64, like.device)
+            return torch.as_tensor(values, dtype=kind, device=like.device)
         return values
 
     @staticmethod

@@ -108,21 +108,21 @@ def tiles(
     Entmax with alpha < 3/2, whose curve is `flat`, needs more registers.  Rows are
     `aligned` if Triton knows that each begins at a multiple of 16 bytes.
     """
-    wide = 2 if dtype == torch.float64 else 1
+    registers = 2 if dtype == torch.float64 else 1
     B = max(16, 1 << (n - 1).bit_length())
     if ON_CPU:  # the interpreter takes as long for one row as for a thousand
         held = B <= 16384
         B = B if held else 4096
         return Tiles(max(1, (1 << 16) // B), B, held, 1)
-    if B * wide <= 128:
-        size = 512 // wide
+    if B * registers <= 128:
+        size = 512 // registers
         return Tiles(size // B, B, True, 4, SPLIT=1 if aligned else size // (4 * warp))
-    longest = 4096 if flat or wide == 2 else 16384
+    longest = 4096 if flat or registers == 2 else 16384
     for most, warps in ((1024, 1), (2048, 2), (4096, 4), (16384, 8)):
-        if B <= longest and B * wide <= most:
+        if B <= longest and B * registers <= most:
             return Tiles(1, B, True, warps)
     S = 128 if rows <= 32 and n > 1 << 16 else 1
-    return Tiles(1, 4096 // wide, False, 16, S)
+    return Tiles(1, 4096 // registers, False, 16, S)
 
 
 def constants(curve: Curve, forward: bool) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def sum4(a, b, c, d):
 
 @triton.jit
 def exp_sums(z, c, b: tl.constexpr):
-    one = z > 0
-    P, m = sum2(tl.where(one, 0.0, tl.exp(z)), one.to(z.dtype))
+    in_m = z > 0
+    P, m = sum2(tl.where(in_m, 0.0, tl.exp(z)), in_m.to(z.dtype))
     return m, P, 0 * P, P
 
 
@@ -135,8 +135,8 @@ def exp_inverse(p, b: tl.constexpr):
 
 @triton.jit
 def laplace_sums(z, c, b: tl.constexpr):
-    one, q = z > 0, 0.5 * tl.exp(-tl.abs(z))
-    m, P, C = sum3(one.to(z.dtype), tl.where(one, 0.0, q), tl.where(one, q, 0.0))
+    in_m, q = z > 0, 0.5 * tl.exp(-tl.abs(z))
+    m, P, C = sum3(in_m.to(z.dtype), tl.where(in_m, 0.0, q), tl.where(in_m, q, 0.0))
     return m, P, C, P + C
 
 
@@ -177,10 +177,10 @@ def laplace_inverse(p, b: tl.constexpr):
 @triton.jit
 def sigmoid_sums(z, c, b: tl.constexpr):
     """The slope is q (1 - q), with q = min(p, 1 - p)."""
-    one, e = z > 0, tl.exp(-tl.abs(z))
+    in_m, e = z > 0, tl.exp(-tl.abs(z))
     q = e / (1 + e)
-    low, high = tl.where(one, 0.0, q), tl.where(one, q, 0.0)
-    m, P, C, Q = sum4(one.to(z.dtype), low, high, q * q)
+    low, high = tl.where(in_m, 0.0, q), tl.where(in_m, q, 0.0)
+    m, P, C, Q = sum4(in_m.to(z.dtype), low, high, q * q)
     return m, P, C, P + C - Q
 
 
@@ -208,9 +208,9 @@ def sigmoid_inverse(p, b: tl.constexpr):
 @triton.jit
 def clip_sums(z, c, b: tl.constexpr):
     """P sums all shares below 1, since a split at 1/2 would gain no accuracy."""
-    one = z >= 1
+    in_m = z >= 1
     P, m, up = sum3(
-        tl.where(one, 0.0, tl.maximum(z, 0.0)), one.to(z.dtype), (z > 0).to(z.dtype)
+        tl.where(in_m, 0.0, tl.maximum(z, 0.0)), in_m.to(z.dtype), (z > 0).to(z.dtype)
     )
     return m, P, 0 * P, up - m
 
@@ -247,10 +247,10 @@ def triangular_weight(z, c, b: tl.constexpr):
 
 @triton.jit
 def triangular_sums(z, c, b: tl.constexpr):
-    one, r = z > 1, triangular_weight(z, c, b)
+    in_m, r = z > 1, triangular_weight(z, c, b)
     q = 0.5 * r * r
-    low, high = tl.where(one, 0.0, q), tl.where(one, q, 0.0)
-    m, P, C, W = sum4(one.to(z.dtype), low, high, r)
+    low, high = tl.where(in_m, 0.0, q), tl.where(in_m, q, 0.0)
+    m, P, C, W = sum4(in_m.to(z.dtype), low, high, r)
     return m, P, C, W
 
 
@@ -309,7 +309,7 @@ def steep_weight(z, c, b: tl.constexpr):
 
 @triton.jit
 def steep_sums(z, c, b: tl.constexpr):
-    one = b * z > 1
+    in_m = b * z > 1
     p = steep_value(z, c, b)
     base = tl.maximum(b * z, 0.0)
     if b == 1.0:
@@ -318,7 +318,7 @@ def steep_sums(z, c, b: tl.constexpr):
         w = base
     else:
         w = tl.where(base > 0, p / tl.where(base > 0, base, 1.0), 0.0)
-    P, W, m = sum3(tl.where(one, 0.0, p), tl.where(one, 0.0, w), one.to(z.dtype))
+    P, W, m = sum3(tl.where(in_m, 0.0, p), tl.where(in_m, 0.0, w), in_m.to(z.dtype))
     return m, P, 0 * P, W
 
 
@@ -359,11 +359,11 @@ def flat_value(z, c, b: tl.constexpr):
 @triton.jit
 def flat_sums(z, c, b: tl.constexpr):
     p = flat_value(z, c, b)
-    one = z > ((1 - c) / b)[:, None]
+    in_m = z > ((1 - c) / b)[:, None]
     base = c[:, None] + b * z
-    some = (p > 0) & (base > 0) & ~one
+    some = (p > 0) & (base > 0) & ~in_m
     w = tl.where(some, p / tl.where(some, base, 1.0), 0.0)
-    P, W, m = sum3(tl.where(one, 0.0, p), w, one.to(z.dtype))
+    P, W, m = sum3(tl.where(in_m, 0.0, p), w, in_m.to(z.dtype))
     return m, P, 0 * P, W
 
 

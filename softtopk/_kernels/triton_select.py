@@ -230,16 +230,16 @@ def select_kernel(
     # here, and `outer` or NaN as t after the search, as `solved` in
     # _search/selection_search.py gives them.
     others = count.to(tl.int64) - whole
-    one, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
+    k_float, rest = whole.to(DTYPE) + part, others.to(DTYPE) - part
     good = (tau >= tiny) & (tau <= 1 / tiny)
     in_range = (top < INF) & (mean == mean) & (part >= 0) & (part < INF) & good
     in_range = in_range & (whole >= 0) & (rest >= 0)
-    inner = in_range & (one > 0) & (rest > 0) & inside
-    outer = tl.where(one == 0, INF, -INF)
+    inner = in_range & (k_float > 0) & (rest > 0) & inside
+    outer = tl.where(k_float == 0, INF, -INF)
     tau = tl.where(good, tau, 1.0)
     mean = tl.where(inner, mean, 0.0)
     top, least = tl.where(inner, top, 1.0), tl.where(inner, least, -1.0)
-    one, rest = tl.where(inner, one, 0.5), tl.where(inner, rest, 0.5)
+    k_float, rest = tl.where(inner, k_float, 0.5), tl.where(inner, rest, 0.5)
     count = tl.where(inner, count, 1.0)
     whole, part = tl.where(inner, whole, 0).to(tl.int32), tl.where(inner, part, 0.5)
     size = tl.maximum(top - mean, mean - least)
@@ -255,30 +255,30 @@ def select_kernel(
     spread = size * tl.sqrt(squares / count) / tau / DEV
 
     # The start: start.begin.
-    q = one / count
+    q = k_float / count
     middle = INVERSE(q, b)
-    wide = tl.sqrt(1 + spread * spread)
+    factor = tl.sqrt(1 + spread * spread)
     normal = (tl.exp(0.135 * tl.log(1 - q)) - tl.exp(0.135 * tl.log(q))) / 0.1975
     own = -(MEAN + middle) / DEV
-    t = MEAN + DEV * wide * (normal + (own - normal) / (wide * wide * wide))
+    t = MEAN + DEV * factor * (normal + (own - normal) / (factor * factor * factor))
     above, below = (top - mean) / tau, (least - mean) / tau
     slack = 0.015625 * (1 + tl.abs(middle))
     slack += 4 * eps * (tl.abs(above) + tl.abs(below))
-    head = tl.where(one < 1, INVERSE(tl.where(one < 1, one, q), b), HIGH)
+    head = tl.where(k_float < 1, INVERSE(tl.where(k_float < 1, k_float, q), b), HIGH)
     tail = tl.where(rest < 1, INVERSE(tl.where(rest < 1, 1 - rest, q), b), LOW)
-    low = tl.maximum(below - middle, tl.where(one <= 1, above - head, -INF)) - slack
+    low = tl.maximum(below - middle, tl.where(k_float <= 1, above - head, -INF)) - slack
     high = tl.minimum(above - middle, tl.where(rest <= 1, below - tail, INF)) + slack
     t = tl.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     # The origin of the curve, which for a flat curve depends on the row's budget.
     if FLAT:
-        c = (1 - 2 * b) * tl.exp(b * tl.log(tl.minimum(one, 1.0)))
+        c = (1 - 2 * b) * tl.exp(b * tl.log(tl.minimum(k_float, 1.0)))
         origin = (c - 1) / b
     else:
         c, origin = zero, zero + ORIGIN
     low, high = low + origin, high + origin
     a, t, low, high = _follow(mean, t + origin, low, high, tau, eps)
     common_distance = tl.abs(middle - origin)
-    few = tl.minimum(one, rest)
+    few = tl.minimum(k_float, rest)
     scale = tl.minimum(few, 1.0)
 
     # The search: root.solve_rows.  A row whose first guess is NaN is not searched: its

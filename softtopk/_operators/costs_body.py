@@ -132,16 +132,14 @@ def dantzig_shares(xp: Adapter, rows: Any, c: Any, per: str, share_ties: bool) -
     place = xp.clip(xp.sum(rest > 0, axis=-1), None, n - 1)
     pivot = xp.ordered(density, place + 1)[..., None]
     above, tied = density > pivot, (density == pivot) & on
-    taken = [xp.sum(xp.where(above, v, 0), axis=-1) for v in parts]
+    used = [xp.sum(xp.where(above, v, 0), axis=-1) for v in parts]
     if share_ties:
         cost = xp.sum(xp.where(tied, c, 0), axis=-1)
-        share = remaining_budget(whole, part, taken) / xp.where(cost > 0, cost, 1)
+        share = remaining_budget(whole, part, used) / xp.where(cost > 0, cost, 1)
         share = share[..., None]
     else:
         own = [xp.where(tied, v, 0) for v in parts]
-        sums = [
-            v[..., None] + xp.cumsum(w) - w for v, w in zip(taken, own, strict=True)
-        ]
+        sums = [v[..., None] + xp.cumsum(w) - w for v, w in zip(used, own, strict=True)]
         share = remaining_budget(whole[..., None], part[..., None], sums)
         share = share / xp.where(on, c, 1)
     share = xp.where(share > 1, 1, xp.where(share > 0, share, 0))

@@ -121,14 +121,14 @@ def entropy(xp: Adapter, p: Any, log: Any, alpha: Any) -> tuple[Any, Any]:
     high, outside = z > 1, abs(z) > 1
     rest = xp.where(high, b, 1)
     power = xp.where(high, xp.exp(alpha[..., None] * log), 0)
-    near, wide = xp.where(outside, 0, z), xp.where(outside, z, 1)
+    near, far = xp.where(outside, 0, z), xp.where(outside, z, 1)
     g, slope = xp.zeros_like(z), xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         g = 1 / math.factorial(j + 1) + near * g
         slope = 1 / (math.factorial(j) * (j + 2)) + near * slope
-    grown = xp.expm1(xp.where(high, 0, wide))
-    g = xp.where(outside, grown / wide, g)
-    slope = xp.where(outside, (wide + grown * (wide - 1)) / (wide * wide), slope)
+    grown = xp.expm1(xp.where(high, 0, far))
+    g = xp.where(outside, grown / far, g)
+    slope = xp.where(outside, (far + grown * (far - 1)) / (far * far), slope)
     value = xp.where(high, (power - p) / rest, p * log * g)
     turn = (p + power * (xp.where(high, z, 0) - 1)) / (rest * rest)
     return value, xp.where(high, turn, p * log * log * slope)
@@ -149,13 +149,13 @@ def _value(xp: Adapter, y: Any, tail: Any, s: Any, b: Any) -> tuple[Any, Any, An
 def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
     """log(1 + b t) / b, by its series in b t while that is small."""
     z = b * t
-    wide = abs(z) > 1 / _INVERSE_RADIUS
-    near = xp.where(wide, 0, z)
+    far = abs(z) > 1 / _INVERSE_RADIUS
+    near = xp.where(far, 0, z)
     series = xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         series = (-1) ** j / (j + 1) + near * series
     return xp.where(
-        wide, xp.log1p(xp.where(wide, z, 0)) / xp.where(wide, b, 1), t * series
+        far, xp.log1p(xp.where(far, z, 0)) / xp.where(far, b, 1), t * series
     )
 
 

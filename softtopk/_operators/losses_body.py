@@ -930,8 +930,8 @@ def _solved(
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     finite_t = xp.isfinite(offset)
     offset = xp.where(finite_t, offset, 0)
-    wide = as_column(tau)
-    u = (x - anchor[..., None]) / wide - offset[..., None]
+    tau_column = as_column(tau)
+    u = (x - anchor[..., None]) / tau_column - offset[..., None]
     return p, a, t, finite_t, offset, u
 
 

@@ -180,8 +180,8 @@ def subset_log_prob(
     found = (inner - xp.detach(value)) / xp.detach(tau)
 
     def by_x() -> Any:
-        wide = as_column(tau)
-        return (xp.where(chosen, 1 - p, -p)) / wide
+        tau_column = as_column(tau)
+        return (xp.where(chosen, 1 - p, -p)) / tau_column
 
     def by_tau() -> Any:
         held = xp.sum(xp.where(chosen & xp.isfinite(rows.x), rows.x, 0), axis=-1)
@@ -283,8 +283,8 @@ def _walk(
     xp: Adapter, k: int, x: Any, a: Any, t: Any, tau: Any, count: Any, numbers: Any
 ) -> Any:
     """The subsets that random numbers in [0, 1) select, of at most k entries."""
-    wide = as_column(tau)
-    away = (x - a[..., None]) / wide - t[..., None]
+    tau_column = as_column(tau)
+    away = (x - a[..., None]) / tau_column - t[..., None]
     away = xp.where(x > -math.inf, away, -math.inf)
     top = away >= 0
     r = xp.sigmoid(-abs(away))  # the smaller of both chances of a coin, to all digits
@@ -341,8 +341,8 @@ def _tournament(xp: Adapter, p: Any, numbers: Any) -> Any:
     # What is a whole number but for rounding is one.
     near = n * eps
     last = xp.where(share > 1 - near, 1, xp.where(share < near, 0, share))
-    taken = xp.where(numbers[..., used : used + 1] < last, xp.ones_like(share), 0)
-    indices, outcomes = [*indices, player], [*outcomes, taken]
+    outcome = xp.where(numbers[..., used : used + 1] < last, xp.ones_like(share), 0)
+    indices, outcomes = [*indices, player], [*outcomes, outcome]
     none = xp.zeros_like(numbers)
     found = xp.put(none, xp.concat(indices, axis=-1), xp.concat(outcomes, axis=-1))
     return found[..., :n]

@@ -266,7 +266,7 @@ def as_adapter_rows(
     numbers, raw = (method.numbers, method.raw) if method else (False, False)
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
     key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
-    like = xp.wide(x) if raw else x
+    like = xp.in_working_type(x) if raw else x
     word = word_for(xp, "axis")
     axes = check_axis(axis, x.ndim, name, word)
     sizes = tuple([x.shape[i] for i in axes])

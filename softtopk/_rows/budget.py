@@ -36,7 +36,7 @@ class Budget(NamedTuple):
     part: Any
     n: Any
 
-    def at(self, index: Any) -> Budget:
+    def pick(self, index: Any) -> Budget:
         """Of some rows."""
         return Budget(*(v[index] for v in self))
 

@@ -285,8 +285,8 @@ def as_numpy_rows(
     zeros = check_empty(empty)
     values = as_array(x, name)
     scores = _as_float(values, name)
-    wide = values.dtype.kind in "iu" and values.dtype.itemsize == 8
-    key = values if wide and is_large(scores) else None
+    in_64_bits = values.dtype.kind in "iu" and values.dtype.itemsize == 8
+    key = values if in_64_bits and is_large(scores) else None
     shape = scores.shape
     axes = check_axis(axis, scores.ndim, name)
     batch, n = without_axes(shape, axes), math.prod([shape[axis] for axis in axes])
@@ -476,8 +476,8 @@ def divide(values: Array, tau: float | Array) -> Array:
     else:
         least = most = tau
     info = np.finfo(values.dtype)
-    wide = np.float64 if not info.tiny <= least <= most <= info.max else values.dtype
-    return np.divide(values, tau, out=values, dtype=wide, casting="same_kind")
+    dtype = np.float64 if not info.tiny <= least <= most <= info.max else values.dtype
+    return np.divide(values, tau, out=values, dtype=dtype, casting="same_kind")
 
 
 def numpy_distances(

@@ -92,7 +92,7 @@ def cost_slopes(options: CostsOptions, point: tuple[Any, ...]) -> CostSlopes:
 def _of_middle(
     curve: Curve,
     rows: costs_search.RowsWithCosts,
-    at: tuple[Any, Any, Any],
+    solved: tuple[Any, Any, Any],
     by_x: Any,
     lam: Any,
 ) -> tuple[Any, Any]:
@@ -102,7 +102,7 @@ def _of_middle(
     above that sets the upper end and the other entry that sets the lower end have the
     derivative 1/2 each, divided evenly among ties.
     """
-    xp, (a, t, on) = namespace(by_x), at
+    xp, (a, t, on) = namespace(by_x), solved
     up, down, above = costs_search.interval(curve, rows, a, t)
     half = 0 * by_x
     for side, ends in ((above, up), (~above, -down)):
@@ -118,13 +118,13 @@ def _of_middle(
 
 
 def push_costs(
-    options: CostsOptions, at: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
+    options: CostsOptions, point: tuple[Any, ...], dx: Any, dk: Any, dc: Any, dtau: Any
 ) -> tuple[Any, Any]:
-    """The tangents of the shares and of t; `at` holds x, c, a, t and tau."""
-    xp, (at, in_range) = namespace(at[0]), _clean(at)
-    found, tau = cost_slopes(options, at), at[4]
-    on = at[0] > -math.inf
-    s = at[1] if options.per == "entry" else 1
+    """The tangents of the shares and of t; `point` holds x, c, a, t and tau."""
+    xp, (point, in_range) = namespace(point[0]), _clean(point)
+    found, tau = cost_slopes(options, point), point[4]
+    on = point[0] > -math.inf
+    s = point[1] if options.per == "entry" else 1
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
     move = dx - found.d * dtau
@@ -140,15 +140,15 @@ def push_costs(
     return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
 
 
-def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+def _clean(point: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     """A point in which rows out of range hold ordinary values, and which rows are not.
 
     The threshold of a row out of range is NaN.  On NumPy there is none.
     """
-    x, c, a, t, tau = at
+    x, c, a, t, tau = point
     xp = namespace(x)
     if xp is np:
-        return at, None
+        return point, None
     good = t == t
     x, c = xp.where(good[..., None], x, 0), xp.where(good[..., None], c, 1)
     t, tau = xp.where(good, t, 0), xp.where(temperature_in_range(tau), tau, 1)
@@ -156,16 +156,16 @@ def _clean(at: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
 
 
 def pull_costs(
-    options: CostsOptions, at: tuple[Any, ...], gp: Any, gt: Any
+    options: CostsOptions, point: tuple[Any, ...], gp: Any, gt: Any
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients by x, k, c and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None, None
-    xp, (at, in_range) = namespace(at[0]), _clean(at)
+    xp, (point, in_range) = namespace(point[0]), _clean(point)
     if in_range is not None:
         gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
         gt = gt if gt is None else xp.spoil(gt, in_range)
-    found, tau, c = cost_slopes(options, at), at[4], at[1]
+    found, tau, c = cost_slopes(options, point), point[4], point[1]
     gx, gk = 0 * found.w, 0 * found.reciprocal
     if gp is not None:
         gk = xp.sum(found.by_k * gp, axis=-1)
@@ -174,7 +174,7 @@ def pull_costs(
         gx = gx + gt[..., None] * found.by_x
         gk = gk - gt * found.reciprocal
     gx = gx / as_column(tau)
-    on = at[0] > -math.inf
+    on = point[0] > -math.inf
     gc = xp.where(on, -gk[..., None] * found.p, 0)
     if options.per == "entry":
         gc = gc - found.lam * gx

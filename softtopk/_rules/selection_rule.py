@@ -92,7 +92,7 @@ class Slopes(NamedTuple):
     w: Any
     s: Any
     reciprocal: Any
-    at: View
+    view: View
 
     def of_threshold(self, curve: Curve) -> Any:
         """The derivative of the threshold by the scores, for a curve with two ends.
@@ -101,10 +101,10 @@ class Slopes(NamedTuple):
         above it and the first below.  Each then has the derivative 1/2, divided evenly
         among equal scores.
         """
-        xp, u = namespace(self.s), self.at.u
+        xp, u = namespace(self.s), self.view.u
         above, next_to = u > curve.centre, []
         for side, sign in ((above, 1), (~above, -1)):
-            distance = self.at.only(xp.where(side, sign * u, math.inf), math.inf)
+            distance = self.view.only(xp.where(side, sign * u, math.inf), math.inf)
             nearest = distance == xp.min(distance, axis=-1)[..., None]
             nearest = xp.where(nearest & (distance < math.inf), xp.ones_like(self.s), 0)
             next_to.append(
@@ -118,9 +118,9 @@ class Slopes(NamedTuple):
 def slopes(curve: Curve, point: tuple[Any, ...], regular: bool) -> Slopes:
     """The slopes of every entry at its row's threshold."""
     x, a, t, tau = point
-    xp, at = namespace(x), view(x, a, t, tau, regular)
-    w = at.only(curve.slope(at.u))
-    log = at.only(curve.log_slope(at.u), -math.inf)
+    xp, seen = namespace(x), view(x, a, t, tau, regular)
+    w = seen.only(curve.slope(seen.u))
+    log = seen.only(curve.log_slope(seen.u), -math.inf)
     top = xp.max(xp.detach(log), axis=-1)
     e = xp.exp(log - xp.where(top > -math.inf, top, 0)[..., None])
     total = xp.sum(e, axis=-1)
@@ -132,14 +132,14 @@ def slopes(curve: Curve, point: tuple[Any, ...], regular: bool) -> Slopes:
         good = (t == t)[..., None]
         w, s = xp.where(good, w, 1), xp.where(good, s, 1)
     steep = W > xp.finfo(W.dtype).tiny
-    return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), at)
+    return Slopes(w, s, xp.where(steep, 1 / xp.where(steep, W, 1), 0), seen)
 
 
 def push_selection(
-    curve: Curve, at: tuple[Any, ...], regular: bool, dx: Any, dk: Any, dtau: Any
+    curve: Curve, point: tuple[Any, ...], regular: bool, dx: Any, dk: Any, dtau: Any
 ) -> tuple[Any, Any]:
-    """The tangents of the shares and of t; `at` holds x, a, t and tau."""
-    xp, found, tau = namespace(at[0]), slopes(curve, at, regular), at[3]
+    """The tangents of the shares and of t; `point` holds x, a, t and tau."""
+    xp, found, tau = namespace(point[0]), slopes(curve, point, regular), point[3]
     w, s, reciprocal, (_, d, _) = found
     if tau.ndim:
         tau, dtau = tau[..., None], dtau[..., None]
@@ -151,21 +151,21 @@ def push_selection(
     dt = mean - dk * reciprocal
     if regular:
         return dp, dt
-    in_range = at[2] == at[2]
+    in_range = point[2] == point[2]
     return xp.spoil(dp, in_range[..., None]), xp.spoil(dt, in_range)
 
 
 def pull_selection(
-    curve: Curve, at: tuple[Any, ...], regular: bool, gp: Any, gt: Any
+    curve: Curve, point: tuple[Any, ...], regular: bool, gp: Any, gt: Any
 ) -> tuple[Any, Any, Any]:
     """The gradients by x, k and tau, from those by the shares and by t, or None."""
     if gp is None and gt is None:
         return None, None, None
-    xp, found = namespace(at[0]), slopes(curve, at, regular)
+    xp, found = namespace(point[0]), slopes(curve, point, regular)
     w, s, reciprocal, (_, d, _) = found
-    tau, gx, gk = at[3], 0, 0
+    tau, gx, gk = point[3], 0, 0
     if not regular:
-        in_range = at[2] == at[2]
+        in_range = point[2] == point[2]
         gp = gp if gp is None else xp.spoil(gp, in_range[..., None])
         gt = gt if gt is None else xp.spoil(gt, in_range)
     if gp is not None:

@@ -43,9 +43,9 @@ def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     In a row out of range each entry has a part of all that comes in, so that all of
     them become NaN, which is done elsewhere, unless what comes in is 0.
     """
-    wide, dtau = (as_column(v) for v in (tilt.tau, dtau))
+    tau_column, dtau = (as_column(v) for v in (tilt.tau, dtau))
     # The tangent of x / tau, up to a constant of each row that does not change p.
-    moved = (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / wide
+    moved = (xp.where(tilt.on, dx, 0) - tilt.u * dtau) / tau_column
     change = product(xp, tilt, circled(xp, tilt), moved)
     mixed = dx + xp.sum(dx, axis=-1)[..., None] + dtau
     return xp.where(tilt.in_range[..., None], change, mixed)
@@ -53,8 +53,8 @@ def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
 
 def pull_subset(xp: Adapter, tilt: Tilt, g: Any) -> tuple[Any, Any]:
     """The gradients by x, and by tau for each row, of g times p: see `push_subset`."""
-    wide, in_range = as_column(tilt.tau), tilt.in_range
-    gx = product(xp, tilt, circled(xp, tilt), g) / wide
+    tau_column, in_range = as_column(tilt.tau), tilt.in_range
+    gx = product(xp, tilt, circled(xp, tilt), g) / tau_column
     gx = xp.where(in_range[..., None], gx, g + xp.sum(g, axis=-1)[..., None])
     return gx, -xp.sum(xp.where(in_range[..., None], tilt.u, 1) * gx, axis=-1)
 

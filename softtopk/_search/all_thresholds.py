@@ -37,13 +37,13 @@ FAR = 1e5
 NEAR = math.log(2)
 """The distance up to which a decay d is kept as d - 1."""
 
-_BLOCK = 16
-"""The length of a block of a long line."""
+_POINTS = 16
+"""How many points a block of a long line has."""
 
-_WHOLE = 128
+_LONGEST_UNCUT_ROW = 128
 """Rows of at most this length are not cut into blocks: that would take them longer."""
 
-_SHORT = 64
+_LONGEST_UNCUT_ENDS = 64
 """Lines of at most this many ends of blocks are not cut again."""
 
 
@@ -137,7 +137,7 @@ class Blocks:
             return terms_of(xp, _gaps_between(xp, here, there, tau))
 
         first = terms([p[..., :-1] for p in at], [p[..., 1:] for p in at])
-        self.steps = _doubled([first], _BLOCK)
+        self.steps = _doubled([first], _POINTS)
         self.ends = {back: [p[..., 0 if back else -1] for p in at] for back in ways}
         self.across = {
             back: terms(
@@ -154,10 +154,10 @@ class Blocks:
 
     def _cut(self, v: Any) -> Any:
         """A line cut into blocks, and filled up with zeros."""
-        xp, rest = self.xp, -v.shape[-1] % _BLOCK
+        xp, rest = self.xp, -v.shape[-1] % _POINTS
         if rest:
             v = xp.concat([v, xp.zeros_like(v[..., :rest])], axis=-1)
-        return xp.reshape(v, (*v.shape[:-1], v.shape[-1] // _BLOCK, _BLOCK))
+        return xp.reshape(v, (*v.shape[:-1], v.shape[-1] // _POINTS, _POINTS))
 
     def inner(self, v: Any, back: bool) -> tuple[Any, Any]:
         """The sums within each block, and those over whole blocks."""
@@ -174,7 +174,7 @@ class Blocks:
         else:
             inner = more + (y[..., 1:, :] + s * more)
             y = self.xp.concat([y[..., :1, :], inner], axis=-2)
-        y = self.xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _BLOCK))
+        y = self.xp.reshape(y, (*y.shape[:-2], y.shape[-2] * _POINTS))
         return y[..., : self.n]
 
 
@@ -187,7 +187,7 @@ class _Line:
         """`row` calculates the decays between neighbours, for a line of a whole row."""
         self.xp, n = xp, points[0].shape[-1]
         self.blocks: Any = None
-        whole = n <= (_WHOLE if row else _SHORT)
+        whole = n <= (_LONGEST_UNCUT_ROW if row else _LONGEST_UNCUT_ENDS)
         if whole and row:
             self.steps = _doubled([(row(), None)], n)
             return

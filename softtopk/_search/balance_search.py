@@ -208,8 +208,8 @@ def _least_entry(x: Any) -> Any:
 
 def _choose(condition: Any, yes: Any, no: Any) -> Any:
     """where with one condition for each matrix."""
-    wide = condition.reshape(condition.shape + (1,) * (yes.ndim - condition.ndim))
-    return namespace(yes).where(wide, yes, no)
+    condition = condition.reshape(condition.shape + (1,) * (yes.ndim - condition.ndim))
+    return namespace(yes).where(condition, yes, no)
 
 
 def slopes_of(curve: Curve, u: Any) -> Any:

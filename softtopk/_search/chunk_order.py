@@ -146,7 +146,7 @@ def above(x: Array, pivot: Array, seed: int) -> Array:
     return np.where(x > pivot[:, None], x, 0).sum(axis=-1, dtype=np.float64)
 
 
-def taken(
+def candidates(
     x: Array, pivot: Array, remaining: Array, seed: int
 ) -> tuple[int, list[tuple[Array, Array]]]:
     """The length of a chunk, and the scores above a number with their indices.
@@ -155,7 +155,7 @@ def taken(
     """
     found: list[Any] = []
     for row, bound, more in zip(x, pivot, remaining, strict=True):
-        one, two = np.flatnonzero(row > bound), np.flatnonzero(row == bound)[:more]
-        index = np.concatenate([one, two])
+        above, equal = np.flatnonzero(row > bound), np.flatnonzero(row == bound)[:more]
+        index = np.concatenate([above, equal])
         found.append((row[index].astype(np.float64), index))
     return x.shape[1], found

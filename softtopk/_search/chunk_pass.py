@@ -34,7 +34,7 @@ class Points(NamedTuple):
     a: Array
     t: Array
 
-    def at(self, index: Any) -> Points:
+    def pick(self, index: Any) -> Points:
         """Some of them."""
         return Points(self.a[index], self.t[index])
 
@@ -49,7 +49,7 @@ class Points(NamedTuple):
     def where(self, condition: Array, other: Points) -> Points:
         """These where the condition holds, and the others elsewhere."""
         pairs = zip(self, other, strict=True)
-        return Points(*(np.where(condition, one, two) for one, two in pairs))
+        return Points(*(np.where(condition, own, others) for own, others in pairs))
 
 
 def survey(x: Array, *, every: float | None, size: int, seed: int) -> Survey:
@@ -166,10 +166,10 @@ def sums_at_nodes(
                 held = room[: some.size].reshape(some.shape)
                 new = _of_scheme(scheme, some, anchor[rows], t[rows], tau, held)
             else:
-                wide = some.astype(np.float64)
+                x64 = some.astype(np.float64)
                 new = np.empty((len(some), nodes.a.shape[1], 4))
                 for j in range(new.shape[1]):
-                    u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j])
+                    u = root.distances(x64, tau, nodes.a[rows, j], nodes.t[rows, j])
                     new[:, j] = np.stack(_sums_of(curve, u), axis=-1)
             sums[rows] += new
             if neighbours is not None:
@@ -206,7 +206,7 @@ def scheme_at(
     left for an offset, in double precision.  There is none if an offset is so large
     that its exponentials leave the range.
     """
-    scheme, middle = scheme_of(curve), nodes.at((slice(None), nodes.a.shape[1] // 2))
+    scheme, middle = scheme_of(curve), nodes.pick((slice(None), nodes.a.shape[1] // 2))
     for used in (np.dtype(dtype), np.dtype(np.float64)):
         anchor, reach = middle.a.astype(used).astype(np.float64), _EXPONENT_RANGE[used]
         t = (nodes.a - anchor[:, None]) / tau + nodes.t
@@ -270,9 +270,9 @@ def _widen(
         neighbours[~still, j] = math.nan
         if not (still & (neighbours[:, j, 0] == neighbours[:, j, 0])).any():
             continue
-        wide = x.astype(np.float64)
-        u = root.distances(wide, tau, nodes.a[rows, j], nodes.t[rows, j] + curve.centre)
-        m, least, most = root.neighbours_of(wide, u)
+        x64 = x.astype(np.float64)
+        u = root.distances(x64, tau, nodes.a[rows, j], nodes.t[rows, j] + curve.centre)
+        m, least, most = root.neighbours_of(x64, u)
         neighbours[:, j, 0] += m
         neighbours[:, j, 1] = np.minimum(neighbours[:, j, 1], least)
         neighbours[:, j, 2] = np.maximum(neighbours[:, j, 2], most)
@@ -323,9 +323,9 @@ def _sums_of(curve: Curve, u: Array) -> tuple[Any, ...]:
     """m, P, C and W at distances, where no scheme has them."""
     if not isinstance(curve, Entmax):
         return root.sums(curve, u)[:4]
-    p, one = curve.value(u), u > 0
+    p, in_m = curve.value(u), u > 0
     w = np.where(np.isfinite(u), curve.slope(u), 0).sum(axis=-1)
-    return one.sum(axis=-1), np.where(one, 0, p).sum(axis=-1), 0 * w, w
+    return in_m.sum(axis=-1), np.where(in_m, 0, p).sum(axis=-1), 0 * w, w
 
 
 def counted(curve: Curve, u: Array) -> Array:
@@ -374,9 +374,9 @@ class Listed:
             times = np.concatenate([old[1], times])
         while len(values) > self.most:
             if self.every[i, j] == 1:
-                one, back = np.unique(values, return_inverse=True)
-                if 2 * len(one) < len(values):
-                    values, times = one, np.bincount(back, times)
+                distinct, back = np.unique(values, return_inverse=True)
+                if 2 * len(distinct) < len(values):
+                    values, times = distinct, np.bincount(back, times)
                     continue
                 values = np.repeat(values, times.astype(np.int64))
             keep = self.rng.random(len(values)) < 0.5
@@ -389,6 +389,6 @@ class Listed:
         longest = max((len(values) for values, _ in self.held.values()), default=0)
         shape = (*self.every.shape, longest)
         values, times = np.full(shape, -math.inf), np.zeros(shape)
-        for (i, j), (one, two) in self.held.items():
-            values[i, j, : len(one)], times[i, j, : len(one)] = one, two
+        for (i, j), (kept, often) in self.held.items():
+            values[i, j, : len(kept)], times[i, j, : len(kept)] = kept, often
         return values, times, self.every

@@ -143,12 +143,12 @@ class ChunkSearch:
         mean = p.sum(-1) / np.maximum(self.s, 1)
         off = np.where(self.sample > -math.inf, p - mean[:, None], 0)
         variance = (off * off).sum(axis=-1)
-        one = self._one(self.sample, p, y)
+        change = self._change_by_one(self.sample, p, y)
         # An outlier of which the sample has none may be the score more.
         ends = np.stack([given.top, given.least], axis=-1)
         share = self._shares(ends, at)
         unseen = np.where(2 * y < self.s, share[:, 0], 1 - share[:, 1])
-        deviation = np.sqrt(variance + np.maximum(one, unseen) ** 2)
+        deviation = np.sqrt(variance + np.maximum(change, unseen) ** 2)
         self._spread(self.active, self.sample, y, deviation)
         self._open(at, y, deviation)
 
@@ -168,10 +168,10 @@ class ChunkSearch:
         if self.single:
             ends_at = nodes.t + self.outer[:, None] * np.array([[-1.0, 1.0]])
             both = Points(nodes.a + 0 * ends_at, ends_at)
-            points = [both.at((slice(None), j)) for j in (0, 0, 0, 0, 1)]
+            points = [both.pick((slice(None), j)) for j in (0, 0, 0, 0, 1)]
         else:
             number = nodes.a.shape[1]
-            points = [nodes.at((slice(None), j)) for j in range(number)]
+            points = [nodes.pick((slice(None), j)) for j in range(number)]
         span = points[-1].minus(points[0], tau)
         kinks = kinks_of(curve)
         ends = (kinks[0], kinks[-1]) if kinks else (0.0, 0.0)
@@ -196,12 +196,12 @@ class ChunkSearch:
         self.mode = np.where(self.dense[self.active], 0, self.mode)
         if self.single:
             self.mode = np.zeros(len(span))
-        one, two = (self.mode[:, None] == mode for mode in (1, 2))
+        joint, apart = (self.mode[:, None] == mode for mode in (1, 2))
         first = np.arange(count) == 0
-        low = np.where(one, np.where(first, start[0][:, None], math.inf), low)
-        high = np.where(one, np.where(first, stop[-1][:, None], -math.inf), high)
-        low = np.where(two, np.stack(start[:-1], axis=-1), low)
-        high = np.where(two, np.stack(stop[1:], axis=-1), high)
+        low = np.where(joint, np.where(first, start[0][:, None], math.inf), low)
+        high = np.where(joint, np.where(first, stop[-1][:, None], -math.inf), high)
+        low = np.where(apart, np.stack(start[:-1], axis=-1), low)
+        high = np.where(apart, np.stack(stop[1:], axis=-1), high)
         every = np.ones(low.shape)
         for j in range(count):
             size = self._expected(low[:, j], high[:, j])
@@ -218,7 +218,7 @@ class ChunkSearch:
         curve, nodes = self.curve, self.nodes
         lower, upper = curve.support
         if _tailed(curve):
-            k = self.budget.at(self.active)
+            k = self.budget.pick(self.active)
             few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
             reach = _NEGLIGIBLE + np.log(self.n[self.active] / few)[:, None]
         else:
@@ -266,7 +266,7 @@ class ChunkSearch:
         precise = self.count > 1
         eps = np.finfo(np.float64).eps
         m, P, C, W = np.moveaxis(got.sums, -1, 0)
-        k = self.budget.at((left, None))
+        k = self.budget.pick((left, None))
         few = np.minimum(k.without(0), k.rest())
         excess = (P - C) - k.without(m)
         noise = 2 * eps * (P + C) + eps / 16 * np.minimum(few, 1)
@@ -275,10 +275,10 @@ class ChunkSearch:
         best = size.argmin(axis=-1)
         rows = np.arange(len(left))
         solved = size[rows, best] <= 1
-        answer = nodes.at((rows, best))
+        answer = nodes.pick((rows, best))
         if got.neighbours is not None:
             neighbours = tuple(np.moveaxis(got.neighbours[rows, best], -1, 0))
-            budget = self.budget.at(left)
+            budget = self.budget.pick(left)
             settled = root.middle_threshold(
                 self.curve, budget, tau, *answer, neighbours
             )
@@ -289,9 +289,9 @@ class ChunkSearch:
         inside = (above > 0) & (above < number)
         lower = rows, np.maximum(above - 1, 0)
         upper = rows, np.minimum(above, number - 1)
-        old = self.low.at(left), self.high.at(left)
-        low = nodes.at(lower).where(above > 0, old[0])
-        high = nodes.at(upper).where(above < number, old[1])
+        old = self.low.pick(left), self.high.pick(left)
+        low = nodes.pick(lower).where(above > 0, old[0])
+        high = nodes.pick(upper).where(above < number, old[1])
         ends = [
             _Bound(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
             _Bound(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
@@ -310,7 +310,7 @@ class ChunkSearch:
         # is solved for these scores alone.
         on = got.times > 0
         u = np.where(on, root.distances(got.values, tau, *low), -math.inf)
-        budget = self.budget.at(left)
+        budget = self.budget.pick(left)
         spent = budget.without(m[lower]) + (counted(self.curve, u) * got.times).sum(
             axis=-1
         )
@@ -350,17 +350,18 @@ class ChunkSearch:
     def _chosen(self, got: NodeSums, bracket: Array) -> NodeSums:
         """The scores of the windows that matter, as those of one window."""
         r, _, length = got.values.shape
-        rows, two = np.arange(r), self.mode == 2
+        rows, apart = np.arange(r), self.mode == 2
         joined = [v.reshape(r, -1) for v in (got.values, got.times)]
-        if two.all():
+        if apart.all():
             joined = [v[:, :length] for v in joined]
         window = np.minimum(bracket, got.values.shape[1] - 1)
         for v, own in zip(joined, (got.values, got.times), strict=True):
-            chosen = own[rows, window][two]  # before v, which may be a view, is changed
-            v[two] = 0
-            v[two, :length] = chosen
+            # Before v, which may be a view, is changed.
+            chosen = own[rows, window][apart]
+            v[apart] = 0
+            v[apart, :length] = chosen
         joined[0] = np.where(joined[1] > 0, joined[0], -math.inf)
-        every = np.where(two, got.every[rows, window], got.every.max(axis=-1))
+        every = np.where(apart, got.every[rows, window], got.every.max(axis=-1))
         return got._replace(values=joined[0], times=joined[1], every=every[:, None])
 
     def _resolved(
@@ -369,7 +370,7 @@ class ChunkSearch:
         """How far above the lower end the threshold is, and whether that is exact."""
         curve, tau, (low, high) = self.curve, self.tau, ends
         eps = np.finfo(np.float64).eps
-        u = root.distances(got.values, tau, *low.at)
+        u = root.distances(got.values, tau, *low.node)
         on, times = got.times > 0, got.times
         u = np.where(on, u, -1e9)
         p, w = curve.value(u), np.where(on, curve.slope(u), 0)
@@ -412,8 +413,8 @@ class ChunkSearch:
         by = span * np.clip(low.excess / (low.excess - high.excess), 0, 1)
         by = np.where(np.isfinite(by), by, 0.5 * span)
         for _ in range(100):
-            (one, two), (own, turn) = listed(by), others(by)
-            value, fall = low.excess + own + one, turn + two
+            (gain, loss), (own, turn) = listed(by), others(by)
+            value, fall = low.excess + own + gain, turn + loss
             least, most = (
                 np.where(value >= 0, by, least),
                 np.where(value <= 0, by, most),
@@ -457,42 +458,42 @@ class ChunkSearch:
         """
         curve, tau, (low, high) = self.curve, self.tau, ends
         on, times = got.times > 0, got.times
-        budget = self.budget.at(self.active)
+        budget = self.budget.pick(self.active)
         M, P, C, D, near = [], [], [], [], np.zeros(len(width), bool)
         tight = 2.0**-16 if short else 2.0**-40
         for end in ends:
-            u = root.distances(got.values, tau, *end.at)
-            p, q, one = curve.value(u), curve.complement(u), counted(curve, u)
-            M.append(end.m - (times * (on & one)).sum(axis=-1))
-            P.append(end.P - (times * np.where(on & ~one, p, 0)).sum(axis=-1))
-            C.append(end.C - (times * np.where(on & one, q, 0)).sum(axis=-1))
+            u = root.distances(got.values, tau, *end.node)
+            p, q, in_m = curve.value(u), curve.complement(u), counted(curve, u)
+            M.append(end.m - (times * (on & in_m)).sum(axis=-1))
+            P.append(end.P - (times * np.where(on & ~in_m, p, 0)).sum(axis=-1))
+            C.append(end.C - (times * np.where(on & in_m, q, 0)).sum(axis=-1))
             w = np.where(on & np.isfinite(u), curve.slope(u), 0)
             D.append(P[-1] + C[-1] - (end.W - (times * w).sum(axis=-1)))
             near |= (on & (abs(u) <= tight)).any(axis=-1)
         share = np.exp(-2 * width)
         squares = [
-            (one - share * two) / -np.expm1(-4 * width) if curve is SIGMOID else 0 * one
-            for one, two in (D, D[::-1])
+            (a - share * b) / -np.expm1(-4 * width) if curve is SIGMOID else 0 * a
+            for a, b in (D, D[::-1])
         ]
         good = (M[0] == M[1]) & ~near & np.isfinite(width)
         # The first solution is the anchor of the second: far from the lower end a
         # distance has too few digits.
-        at = low.at.moved(np.where(good, 0.5 * width, 0), tau)
+        at = low.node.moved(np.where(good, 0.5 * width, 0), tau)
 
         def value(at: Points, u: Array, s: Array) -> tuple[Array, Array, Array]:
             v, at = u - s[:, None], Points(at.a, at.t + s)
-            p, q, one = curve.value(v), curve.complement(v), on & counted(curve, v)
+            p, q, in_m = curve.value(v), curve.complement(v), on & counted(curve, v)
             w = np.where(np.isfinite(v), curve.slope(v), 0)
-            below, fall = _moved_sum(P[0], squares[0], at.minus(low.at, tau))
-            above, rise = _moved_sum(C[1], squares[1], high.at.minus(at, tau))
-            below = below + (times * np.where(on & ~one, p, 0)).sum(axis=-1)
-            above = above + (times * np.where(one, q, 0)).sum(axis=-1)
-            left = budget.without(M[0] + (times * one).sum(axis=-1))
+            below, fall = _moved_sum(P[0], squares[0], at.minus(low.node, tau))
+            above, rise = _moved_sum(C[1], squares[1], high.node.minus(at, tau))
+            below = below + (times * np.where(on & ~in_m, p, 0)).sum(axis=-1)
+            above = above + (times * np.where(in_m, q, 0)).sum(axis=-1)
+            left = budget.without(M[0] + (times * in_m).sum(axis=-1))
             slope = fall + rise + (times * w).sum(axis=-1)
             return (below - above) - left, slope, below + above
 
         for _ in range(3):
-            least, most = low.at.minus(at, tau), high.at.minus(at, tau)
+            least, most = low.node.minus(at, tau), high.node.minus(at, tau)
             u = np.where(on, root.distances(got.values, tau, *at), -math.inf)
             now = partial(value, at, u)
             good &= (now(least)[0] >= 0) & (now(most)[0] <= 0)
@@ -514,10 +515,10 @@ class ChunkSearch:
         """
         curve, tau, nodes = self.curve, self.tau, self.nodes
         on, times = got.times > 0, got.times
-        base = nodes.at((slice(None), 0))
+        base = nodes.pick((slice(None), 0))
         u = np.where(on, root.distances(got.values, tau, *base), -math.inf)
         p = curve.value(u)
-        offsets = nodes.minus(base.at((slice(None), None)), tau)
+        offsets = nodes.minus(base.pick((slice(None), None)), tau)
 
         def listed(s: Array) -> tuple[Array, Array]:
             v = u - s[:, None]
@@ -526,7 +527,7 @@ class ChunkSearch:
             return change.sum(axis=-1), (times * w).sum(axis=-1)
 
         own = [listed(s) for s in offsets.T]
-        sums = excess - np.stack([one for one, _ in own], axis=-1)
+        sums = excess - np.stack([change for change, _ in own], axis=-1)
         slopes = W - np.stack([w for _, w in own], axis=-1)
         sign = (-1.0) ** np.arange(_DENSE)
         sign[[0, -1]] /= 2
@@ -561,9 +562,9 @@ class ChunkSearch:
         """The nodes of the next pass, of the rows that are kept."""
         tau = self.tau
         self.active = rows = left[keep]
-        low, high = (end.only(keep) for end in ends)
+        low, high = (end.pick(keep) for end in ends)
         width, inside, complete = width[keep], inside[keep], complete[keep]
-        close, values = close.at(keep), got.values[keep]
+        close, values = close.pick(keep), got.values[keep]
         times = got.times[keep]
         # F is interpolated as a function of y, the sum of the shares of a sample z: the
         # row's first sample or, in a wide bracket, what the windows returned.
@@ -576,7 +577,7 @@ class ChunkSearch:
         z[:, : sample.shape[1]] = sample
         z[again] = -math.inf
         z[again, : values.shape[1]] = values[again]
-        (y, slope), (y1, slope1) = (self._coordinate(z, end.at) for end in (low, high))
+        (y, slope), (y1, slope1) = (self._coordinate(z, v.node) for v in (low, high))
         drop, fall = high.excess - low.excess, y1 - y
         turns = [low.W / slope * fall, high.W / slope1 * fall]
         smooth = [np.isfinite(v) & (width <= _WIDE) for v in turns]
@@ -586,8 +587,8 @@ class ChunkSearch:
         ]
         s = _cubic_root(low.excess, high.excess, *turns)
         goal = y + s * fall
-        one = self._one(z, self._shares(z, low.at), goal)
-        deviation = 0.5 * np.sqrt(np.maximum(-fall, 0)) + one
+        change = self._change_by_one(z, self._shares(z, low.node), goal)
+        deviation = 0.5 * np.sqrt(np.maximum(-fall, 0)) + change
         # Outside of all nodes, the sample is trusted for the slope alone.
         count = (z > -math.inf).sum(axis=-1)
         off, base = low.excess, np.where(low.excess < 0, y1, y)
@@ -597,7 +598,7 @@ class ChunkSearch:
         lost = ~((goal > 0) & (goal < count)) & inside
         guess = self._solved(z, np.where(lost, 0.5 * count, goal), rows)
         half = Points(
-            *(0.5 * one + 0.5 * two for one, two in zip(low.at, high.at, strict=True))
+            *(0.5 * a + 0.5 * b for a, b in zip(low.node, high.node, strict=True))
         )
         guess = half.where(lost, guess)
         guess = self._within(close.where(complete, guess), rows)
@@ -635,7 +636,7 @@ class ChunkSearch:
         if self.count > _PASSES_BEFORE_BISECTION:
             self.dense[rows] = False
             part = np.array([0.0625, 0.25, 0.5, 0.75, 0.9375])
-            pairs = zip(self.low.at(rows), self.high.at(rows), strict=True)
+            pairs = zip(self.low.pick(rows), self.high.pick(rows), strict=True)
             even = [(1 - part) * v[:, None] + part * w[:, None] for v, w in pairs]
             other = (self.count % 2 == 0) | (self.count > 4 * _PASSES_BEFORE_BISECTION)
             self.nodes = Points(*even) if other else self.nodes
@@ -682,10 +683,10 @@ class ChunkSearch:
         The step excess / W, times the slope of the sample's sum, is a change of that
         sum; the node is the threshold of the sample with the sum so changed.
         """
-        at = self.nodes.at((slice(None), 0))
+        at = self.nodes.pick((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
         excess, (y, slope, error) = (P - C) - self.budget.without(m), self.guess
-        low, high = self.low.at(self.active), self.high.at(self.active)
+        low, high = self.low.pick(self.active), self.high.pick(self.active)
         self.low, self.high = at.where(excess > 0, low), at.where(excess < 0, high)
         near = self._solved(self.sample, y - excess * slope / W, self.active)
         near = self._within(near, self.active).moved(0.0, self.tau)
@@ -708,17 +709,17 @@ class ChunkSearch:
         linear in the threshold; for the sigmoid curve the step must be short.
         """
         left, curve, tau = self.active, self.curve, self.tau
-        at = self.nodes.at((slice(None), 0))
+        at = self.nodes.pick((slice(None), 0))
         m, P, C, W = np.moveaxis(got.sums[:, 0], -1, 0)
-        budget = self.budget.at(left)
+        budget = self.budget.pick(left)
         excess = (P - C) - budget.without(m)
         values, times = (v.reshape(len(left), -1) for v in (got.values, got.times))
         on = times > 0
         u = np.where(on, root.distances(values, tau, *at), -1e9)
-        p, one = curve.value(u), counted(curve, u)
+        p, in_m = curve.value(u), counted(curve, u)
         step = curve.step(excess, P, C, W, P)
-        P = P - (np.where(on & ~one, p, 0) * times).sum(axis=-1)
-        C = C - (np.where(on & one, curve.complement(u), 0) * times).sum(axis=-1)
+        P = P - (np.where(on & ~in_m, p, 0) * times).sum(axis=-1)
+        C = C - (np.where(on & in_m, curve.complement(u), 0) * times).sum(axis=-1)
         W = W - (np.where(on, curve.slope(u), 0) * times).sum(axis=-1)
 
         def value(by: Array) -> tuple[Array, Array]:
@@ -764,10 +765,10 @@ class ChunkSearch:
         self, at: Points, excess: Array, step: Array, got: NodeSums, keep: Array
     ) -> None:
         """Place five nodes around Newton's step from the one that was not enough."""
-        self.active, at, step = self.active[keep], at.at(keep), step[keep]
+        self.active, at, step = self.active[keep], at.pick(keep), step[keep]
         rows, excess = self.active, excess[keep]
         for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
-            end.a[rows[tight]], end.t[rows[tight]] = at.at(tight)
+            end.a[rows[tight]], end.t[rows[tight]] = at.pick(tight)
         near_by = abs(step) <= self.outer[keep]
         step = np.where(np.isfinite(step), step, 0)
         near = self._within(at.moved(step, self.tau), rows).moved(0.0, self.tau)
@@ -783,7 +784,7 @@ class ChunkSearch:
         around = np.stack([-outer, -inner, 0 * inner, inner, outer], axis=-1)
         self.nodes = Points(near.a[:, None] + 0 * around, near.t[:, None] + around)
         if self.spare is not None:
-            self.nodes = self.nodes.where(near_by[:, None], self.spare.at(keep))
+            self.nodes = self.nodes.where(near_by[:, None], self.spare.pick(keep))
 
     # Helpers -----------------------------------------------------------------------
 
@@ -800,7 +801,7 @@ class ChunkSearch:
         at = Points(result.anchor, result.offset)
         if reachable.all():
             return at
-        other = self.low.at(rows).where(y >= count, self.high.at(rows))
+        other = self.low.pick(rows).where(y >= count, self.high.pick(rows))
         return at.where(reachable & (count > 0), other)
 
     def _solved_with(self, x: Array, y: Array, times: Array) -> Points:
@@ -812,7 +813,7 @@ class ChunkSearch:
         )
 
     def _within(self, at: Points, rows: Array) -> Points:
-        low, high = self.low.at(rows), self.high.at(rows)
+        low, high = self.low.pick(rows), self.high.pick(rows)
         at = at.where(at.minus(low, self.tau) > 0, low)
         return at.where(high.minus(at, self.tau) > 0, high)
 
@@ -823,7 +824,7 @@ class ChunkSearch:
             0,
         )
 
-    def _one(self, x: Array, p: Array, y: Array) -> Array:
+    def _change_by_one(self, x: Array, p: Array, y: Array) -> Array:
         """The most by which one score more in the sample could change its sum."""
         most = p.max(axis=-1, initial=0)
         rest = np.where(x > -math.inf, 1 - p, 0).max(axis=-1, initial=0)
@@ -847,7 +848,7 @@ class ChunkSearch:
             crowd = np.maximum(self._around(guess, 0.5), 1)
             half = np.minimum(half, self.most() / (16 * crowd))
         low, high = (
-            end.at(rows).minus(guess, self.tau) for end in (self.low, self.high)
+            end.pick(rows).minus(guess, self.tau) for end in (self.low, self.high)
         )
         low, high = np.maximum(low, -half), np.minimum(high, half)
         part = 0.5 - 0.5 * np.cos(np.pi * np.arange(_DENSE) / (_DENSE - 1))
@@ -864,13 +865,13 @@ class ChunkSearch:
             for end in self.curve.support
         ]
         both = sum(reach)
-        low, high = self.low.at(rows), self.high.at(rows)
-        wide = high.minus(low, self.tau) > 4 * both
+        low, high = self.low.pick(rows), self.high.pick(rows)
+        far_apart = high.minus(low, self.tau) > 4 * both
         nodes = Points(self.nodes.a.copy(), self.nodes.t.copy())
         for j, end, by in ((1, low, both), (-2, high, -both)):
-            nodes.a[:, j] = np.where(wide, end.a, nodes.a[:, j])
-            nodes.t[:, j] = np.where(wide, end.t + by, nodes.t[:, j])
-        order = nodes.minus(low.at((slice(None), None)), self.tau).argsort(axis=-1)
+            nodes.a[:, j] = np.where(far_apart, end.a, nodes.a[:, j])
+            nodes.t[:, j] = np.where(far_apart, end.t + by, nodes.t[:, j])
+        order = nodes.minus(low.pick((slice(None), None)), self.tau).argsort(axis=-1)
         self.nodes = Points(*(np.take_along_axis(v, order, axis=-1) for v in nodes))
 
     def _spread(
@@ -897,16 +898,16 @@ class ChunkSearch:
 class _Bound(NamedTuple):
     """An end of the bracket, and the sums there."""
 
-    at: Points
+    node: Points
     excess: Array
     m: Array
     P: Array
     C: Array
     W: Array
 
-    def only(self, keep: Array) -> _Bound:
+    def pick(self, keep: Array) -> _Bound:
         """Of some rows."""
-        return _Bound(self.at.at(keep), *(v[keep] for v in self[1:]))
+        return _Bound(self.node.pick(keep), *(v[keep] for v in self[1:]))
 
 
 def kinks_of(curve: Curve) -> list[float]:

@@ -40,24 +40,24 @@ class Survey(NamedTuple):
     every: float
     size: int
 
-    def only(self, rows: Array) -> Survey:
+    def pick(self, rows: Array) -> Survey:
         """Of some rows."""
         fields = ("n", "top", "least", "bad", "sample")
         return self._replace(**{name: getattr(self, name)[rows] for name in fields})
 
     @staticmethod
     def of_chunks(chunks: list[Survey]) -> Survey:
-        n = np.sum([one.n for one in chunks], axis=0)
-        top = np.max([one.top for one in chunks], axis=0)
-        least = np.min([one.least for one in chunks], axis=0)
-        size = sum(one.size for one in chunks)
-        every = max(one.every for one in chunks)
+        n = np.sum([chunk.n for chunk in chunks], axis=0)
+        top = np.max([chunk.top for chunk in chunks], axis=0)
+        least = np.min([chunk.least for chunk in chunks], axis=0)
+        size = sum(chunk.size for chunk in chunks)
+        every = max(chunk.every for chunk in chunks)
         samples = []
-        for i, one in enumerate(chunks):
-            sample = one.sample
-            if one.every < every:  # chunks of sizes that were unknown
+        for i, chunk in enumerate(chunks):
+            sample = chunk.sample
+            if chunk.every < every:  # chunks of sizes that were unknown
                 rng = np.random.default_rng((21, i))
-                sample = sample[:, rng.random(sample.shape[1]) < one.every / every]
+                sample = sample[:, rng.random(sample.shape[1]) < chunk.every / every]
             samples.append(sample)
         sample = np.concatenate(samples, axis=-1)
         return Survey(n, top, least, _first_bad(chunks), sample, every, size)
@@ -87,10 +87,10 @@ class NodeSums(NamedTuple):
 
     @staticmethod
     def of_chunks(chunks: list[NodeSums]) -> NodeSums:
-        sums = np.stack([one.sums for one in chunks], axis=-1).sum(axis=-1)
+        sums = np.stack([chunk.sums for chunk in chunks], axis=-1).sum(axis=-1)
         neighbours = chunks[0].neighbours
         if neighbours is not None:
-            all_neighbours = np.array([one.neighbours for one in chunks])
+            all_neighbours = np.array([chunk.neighbours for chunk in chunks])
             with np.errstate(invalid="ignore"):
                 count = all_neighbours[..., 0].sum(axis=0)
                 least = all_neighbours[..., 1].min(axis=0)
@@ -125,8 +125,8 @@ class Counts(NamedTuple):
 
     @staticmethod
     def of_chunks(chunks: list[Counts]) -> Counts:
-        above = np.sum([one.above for one in chunks], axis=0)
-        least = np.sum([one.least for one in chunks], axis=0)
+        above = np.sum([chunk.above for chunk in chunks], axis=0)
+        least = np.sum([chunk.least for chunk in chunks], axis=0)
         return Counts(above, least, *_in_windows(chunks))
 
 
@@ -149,10 +149,10 @@ class SlopeSums(NamedTuple):
 
     @staticmethod
     def of_chunks(chunks: list[SlopeSums]) -> SlopeSums:
-        top = np.max([one.top for one in chunks], axis=0)
+        top = np.max([chunk.top for chunk in chunks], axis=0)
         base = np.where(top > -math.inf, top, 0)
-        faint = sum(one.faint * np.exp(one.top - base) for one in chunks)
-        W = np.stack([one.W for one in chunks], axis=-1).sum(axis=-1)
+        faint = sum(chunk.faint * np.exp(chunk.top - base) for chunk in chunks)
+        W = np.stack([chunk.W for chunk in chunks], axis=-1).sum(axis=-1)
         return SlopeSums(W, top, np.asarray(faint))
 
 
@@ -177,8 +177,8 @@ class ExponentialSums(NamedTuple):
     def of_chunks(chunks: list[ExponentialSums], tau: float) -> ExponentialSums:
         # The 1 of the largest score of all is left out, and no digit of the others is
         # lost beside it.
-        tops = np.stack([one.top for one in chunks], axis=-1)
-        rests = np.stack([one.rest for one in chunks], axis=-1)
+        tops = np.stack([chunk.top for chunk in chunks], axis=-1)
+        rests = np.stack([chunk.rest for chunk in chunks], axis=-1)
         top, first = tops.max(axis=-1), tops.argmax(axis=-1)
         with np.errstate(all="ignore"):
             scale = np.exp(below_largest(tops, top, tau))
@@ -210,32 +210,32 @@ def of_all_rows(found: list[tuple[Array, list[Any]]], kind: Any, *args: Any) -> 
         sizes = zip(*(v.shape[1:] for v in values), strict=True)
         width = [max(lengths) for lengths in sizes]
         fill = -np.inf if name in ("sample", "values") else 0
-        wide = []
+        padded = []
         for v in values:
             room = [(0, w - s) for w, s in zip(width, v.shape[1:], strict=True)]
-            wide.append(np.pad(v, [(0, 0), *room], constant_values=fill))
-        fields.append(np.concatenate(wide)[permutation])
+            padded.append(np.pad(v, [(0, 0), *room], constant_values=fill))
+        fields.append(np.concatenate(padded)[permutation])
     return kind(*fields)
 
 
 def _first_bad(chunks: Any) -> Array:
     """The first score of each row that is NaN or +inf; 0 if there is none."""
     bad: Array = np.zeros(len(chunks[0].bad))
-    for one in chunks:
-        bad = np.where(bad == 0, one.bad, bad)
+    for chunk in chunks:
+        bad = np.where(bad == 0, chunk.bad, bad)
     return bad
 
 
 def _in_windows(chunks: Any) -> tuple[Array, Array, Array]:
     """The scores in windows, thinned out to the fewest that a chunk has returned."""
-    every = np.max([one.every for one in chunks], axis=0)
+    every = np.max([chunk.every for chunk in chunks], axis=0)
     kept = []
-    for i, one in enumerate(chunks):
-        times = one.times
-        if (one.every < every).any():
+    for i, chunk in enumerate(chunks):
+        times = chunk.times
+        if (chunk.every < every).any():
             rng = np.random.default_rng((23, i))
-            share = (one.every / every)[..., None]
+            share = (chunk.every / every)[..., None]
             times = np.where(rng.random(times.shape) < share, times, 0)
-        kept.append((np.where(times > 0, one.values, -math.inf), times))
+        kept.append((np.where(times > 0, chunk.values, -math.inf), times))
     values, times = (np.concatenate(v, axis=-1) for v in zip(*kept, strict=True))
     return values, times, every

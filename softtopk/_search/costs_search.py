@@ -70,7 +70,7 @@ class RowsWithCosts(NamedTuple):
             self.x, exact_sums.halves(a), self.halves
         ) / as_column(self.tau)
 
-    def at(self, a: Any, t: Any) -> Any:
+    def at_threshold(self, a: Any, t: Any) -> Any:
         """u = (x - lambda s) / tau at lambda = a + tau t."""
         return self.distances(a) - self.entry_offsets(t)
 
@@ -139,7 +139,7 @@ def advance_costs(
     other side of the jump.
     """
     a, search, done = at
-    u, t, xp = rows.at(a, search.t), search.t, namespace(rows.x)
+    u, t, xp = rows.at_threshold(a, search.t), search.t, namespace(rows.x)
     eps = xp.finfo(rows.c.dtype).eps
     p, q = curve.value(u), curve.complement(u)
     high, w = p > q, rows.c * curve.slope(u)
@@ -259,7 +259,7 @@ def spent(
     outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
     t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
-    u = given.at(a, xp.where(inner, t, 0))
+    u = given.at_threshold(a, xp.where(inner, t, 0))
     near = xp.all(abs(u) < math.inf, axis=-1)
     t = xp.where(near | ~inner, t, math.nan)
     p = options.curve.value(xp.where(abs(u) < math.inf, u, 0))

@@ -85,11 +85,11 @@ def _clip(u: Any) -> Sums:
     the rounding error.
     """
 
-    def positive(one: Any, u: Any) -> Any:
+    def positive(high: Any, u: Any) -> Any:
         return tally(u > 0, u)
 
-    def inner(one: Any, u: Any) -> Any:
-        return total(one, 0, namespace(u).clip(u, 0, None))
+    def inner(high: Any, u: Any) -> Any:
+        return total(high, 0, namespace(u).clip(u, 0, None))
 
     P, m, most = in_turn(u, lambda u: (u >= 1, u), inner, tally, positive)
     return m, P, 0 * P, 0 * P + (most - m), P

@@ -257,13 +257,19 @@ def _without_mean(beta: Array) -> Array:
 
 def balance_slopes(curve: Curve, x: Array, at: Balanced, tau: float) -> Array:
     """W, the slope of the curve at every entry."""
-    u = (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
+    u = balanced_distances(x, at, tau)
     return np.where(np.isfinite(u), curve.slope(u), 0)
+
+
+def balanced_distances(x: Array, at: Balanced, tau: float) -> Array:
+    """The distance of every entry from its thresholds, in temperatures."""
+    return (x - at.beta - at.anchor[:, None]) / tau - at.offset[:, None]
 
 
 def on_matrix(
     options: BalanceOptions, x: Any, k: Any, c: Any, tau: float
 ) -> tuple[Problem, Balanced]:
     """The problem of one matrix and its solution, by the search on NumPy."""
-    one = problem_of(bounded(x, tau), k, c, options.names)
-    return one, balanced_matrix(options.curve, one, tau, options.limit, options.names)
+    problem = problem_of(bounded(x, tau), k, c, options.names)
+    given = options.limit, options.names
+    return problem, balanced_matrix(options.curve, problem, tau, *given)

@@ -37,7 +37,7 @@ _SAMPLE_STRIDE = 64
 """One score in so many is in the sample, which has at least _LONGEST_SORTED."""
 
 _HANDFUL = 64  # up to this many scores, a loop over Python floats is quicker than NumPy
-_LIMIT = 400
+_MOST_STEPS = 400
 _STEPS_BEFORE_BISECTION = 12  # steps after which every other one bisects
 
 
@@ -81,13 +81,13 @@ def _entmax_one(x: Array, b: float | Array, tau: float | Array) -> tuple[Array, 
         return _entmax_near(x, b, tau, _LONGEST_SORTED)
     p, m = np.zeros_like(x), np.empty(len(x))
     for i in range(len(x)):
-        one = slice(i, i + 1)
-        row, power, warm = x[one], of_part(b, one), of_part(tau, one)
-        index, most = _candidates(row, power, warm)
+        own = slice(i, i + 1)
+        row, power, own_tau = x[own], of_part(b, own), of_part(tau, own)
+        index, most = _candidates(row, power, own_tau)
         # If the sample has excluded at least 3/4 of the row, sorting the rest is
         # quicker than Newton's steps; otherwise Newton's steps are quicker.
         short = x.shape[1] // 4
-        p[i, index], m[one] = _entmax_near(row[:, index], power, warm, short, most)
+        p[i, index], m[own] = _entmax_near(row[:, index], power, own_tau, short, most)
     return p, m
 
 
@@ -334,7 +334,7 @@ class _Near:
         # unbounded where the share becomes positive.  Then the error may be far larger
         # than that square, and the step itself must be within a few roundings.
         tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
-        for _ in range(_LIMIT):
+        for _ in range(_MOST_STEPS):
             _, step, p = near.excess(m)
             step = np.minimum(step, m)
             result[rows] = step
@@ -354,7 +354,7 @@ class _Near:
         low, high = 1 / self.counts, self.most.copy()
         near, rows, m = self, np.arange(len(self.counts)), high
         result = m.copy()
-        for count in range(_LIMIT):
+        for count in range(_MOST_STEPS):
             excess, step, p = near.excess(m)
             low[rows] = np.where(excess <= 0, m, low[rows])
             high[rows] = np.where(excess >= 0, m, high[rows])

@@ -20,7 +20,7 @@ from .._rows.numpy_rows import (
 )
 from ..curves import CLIP, Curve, Entmax
 from .balance_search import BalanceOptions
-from .numpy_balance import on_matrix
+from .numpy_balance import balanced_distances, on_matrix
 from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
 from .numpy_subset import all_or_none, law_blocks
@@ -110,8 +110,8 @@ def balanced_by_numpy(options: BalanceOptions, x: Any, k: Any, c: Any, tau: Any)
     x = np.asarray(x, np.float64)
     u, tau = np.empty(x.shape), np.broadcast_to(tau, x.shape[:-2])
     for i in np.ndindex(x.shape[:-2]):
-        one, at = on_matrix(options, x[i], k[i], c[i], float(tau[i]))
-        distance = (one.x - at.beta - at.anchor[:, None]) / tau[i] - at.offset[:, None]
-        distance = np.where(np.isfinite(one.x), distance, -np.inf)
-        u[i] = np.where(one.known > 0, np.inf, distance)
+        problem, at = on_matrix(options, x[i], k[i], c[i], float(tau[i]))
+        distance = balanced_distances(problem.x, at, tau[i])
+        distance = np.where(np.isfinite(problem.x), distance, -np.inf)
+        u[i] = np.where(problem.known > 0, np.inf, distance)
     return u

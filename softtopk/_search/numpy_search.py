@@ -139,7 +139,7 @@ class _Block:
     ) -> None:
         self.scheme, self.x, self.k, self.finite_count = scheme, x, k, finite_count
         self.tau, self.p, self.n = tau, p, x.shape[-1]
-        self.zero, self.one = map(math.isfinite, scheme.curve.support)
+        self.reaches_zero, self.reaches_one = map(math.isfinite, scheme.curve.support)
         self.single = x.ndim == 1
 
     def solve(self) -> tuple[Any, Any]:
@@ -166,7 +166,9 @@ class _Block:
 
     def _order(self) -> None:
         """Find the K-th and J-th largest score; p is used to partition the rows."""
-        self.pair = order_pair(self.x, self.k, self.p, self.zero or not self.one)
+        self.pair = order_pair(
+            self.x, self.k, self.p, self.reaches_zero or not self.reaches_one
+        )
 
     def _distances(self) -> Array:
         """(x - anchor) / tau, written to p."""
@@ -194,7 +196,7 @@ class _Block:
         """
         scheme, (low, high) = self.scheme, self.scheme.curve.support
         t, settled = np.float64(scheme.at_offset(-scheme.curve.centre)), False
-        if self.zero and self.one:
+        if self.reaches_zero and self.reaches_one:
             above, below = self._ends()
             t = scheme.at_offset(0.5 * above + 0.5 * below - scheme.curve.centre)
             settled = above - below >= high - low
@@ -234,9 +236,11 @@ class _Block:
         (V <= 1 <= e^t) never gets the share 1, and its V is added to S once for all.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
-        if not self.one or (not self.zero and _FEW_DIVISOR * self.k > self.n):
+        if not self.reaches_one or (
+            not self.reaches_zero and _FEW_DIVISOR * self.k > self.n
+        ):
             return sums
-        if not self.zero:
+        if not self.reaches_zero:
             return _Sums(scheme, v[v > 1], self.k, (0, *sums(np.float64(0))[1:]))
         reach = 1.25 * (high - low)  # more than the width, for rounding
         above, below = self._ends()
@@ -244,8 +248,10 @@ class _Block:
         near = (v > below) & (v < above)
         if _FEW_DIVISOR * np.count_nonzero(near) > self.n:
             return sums
-        one = scheme.sums(np.full(1, above, v.dtype), scheme.at_offset(below - low))
-        fixed = np.count_nonzero(v >= above) * np.array(one, np.float64)
+        sums_of_one = scheme.sums(
+            np.full(1, above, v.dtype), scheme.at_offset(below - low)
+        )
+        fixed = np.count_nonzero(v >= above) * np.array(sums_of_one, np.float64)
         return _Sums(scheme, v[near], self.k, fixed)
 
     def _from_sample(self) -> Any:
@@ -263,7 +269,7 @@ class _Block:
         sample = sample[sample > -np.inf]
         if (
             not scheme.any_anchor
-            or (few and (self.zero or self.one))
+            or (few and (self.reaches_zero or self.reaches_one))
             or not sample.size
         ):
             return None

@@ -185,9 +185,9 @@ def _in_temperatures(xp: Adapter, away: Any, tau: Any) -> Any:
 
     Infinite ones would give the derivative by the temperature NaN.
     """
-    wide = as_column(tau)
-    bound = _WEIGHTLESS_DISTANCE * xp.detach(wide)
-    return xp.clip(away, -bound, bound) / wide
+    tau_column = as_column(tau)
+    bound = _WEIGHTLESS_DISTANCE * xp.detach(tau_column)
+    return xp.clip(away, -bound, bound) / tau_column
 
 
 def _linear_factors(xp: Adapter, x: Any, a: Any, tau: Any) -> tuple[Any, Any]:
@@ -206,8 +206,8 @@ def products(xp: Adapter, k: int, u: Any, v: Any) -> tuple[Any, tuple[Any, ...]]
     m = level.shape[-2]
     short = (1 << max(m - 1, 1).bit_length()) - m
     if short:
-        one = xp.concat([xp.ones_like(u[..., :1]), xp.zeros_like(u[..., :1])], axis=-1)
-        level = xp.concat([level, *[one[..., None, :]] * short], axis=-2)
+        unit = xp.concat([xp.ones_like(u[..., :1]), xp.zeros_like(u[..., :1])], axis=-1)
+        level = xp.concat([level, *[unit[..., None, :]] * short], axis=-2)
     levels = [level]
     while level.shape[-2] > 1:
         half = level.shape[-2] // 2

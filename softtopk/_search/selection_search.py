@@ -40,11 +40,11 @@ def solved(
         a, t = root.solve_rows(curve, x, k, tau, row_moments)
         return curve.value(root.distances(x, tau, a, t)), a, t
     xp = namespace(x)
-    one, rest = k.without(0), k.rest()
+    k_float, rest = k.without(0), k.rest()
     in_range = rows_in_range(k, tau, row_moments)
-    inner = in_range & (one > 0) & (rest > 0)
+    inner = in_range & (k_float > 0) & (rest > 0)
     a, t = searched(curve, x, k, tau, row_moments, inner)
-    outer = xp.where(one == 0, xp.full_like(t, math.inf), -math.inf)
+    outer = xp.where(k_float == 0, xp.full_like(t, math.inf), -math.inf)
     t = xp.where(in_range, xp.where(inner, t, outer), math.nan)
     a = xp.where(inner, a, 0)
     return shares_at(curve, x, a, t, tau), a, t

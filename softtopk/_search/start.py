@@ -106,7 +106,7 @@ def _moments_but(
 
 
 def narrowed(
-    at: Callable[[Any], tuple[Any, Any, Any]],
+    split: Callable[[Any], tuple[Any, Any, Any]],
     k: Budget,
     tau: Any,
     row_moments: Moments,
@@ -117,8 +117,8 @@ def narrowed(
     There bisection replaces the extremes by two scores around the k-th largest, whose
     distances from the threshold are finite.  An entry whose distance overflows has the
     share 0 or 1, however far it is.  Ordinary rows, and rows that are not `inner`, take
-    part in no pass of this search.  `at` is `root.neighbours_of` with a number for each
-    row: how many scores are above it, the least of these, and the largest of the
+    part in no pass of this search.  `split` is `root.neighbours_of` with a number for
+    each row: how many scores are above it, the least of these, and the largest of the
     others.
     """
     xp = namespace(row_moments.mean)
@@ -128,7 +128,7 @@ def narrowed(
         middle = 0.625 * low + 0.375 * high
         # Rounding may put it outside of [low, high), where a pass excludes no score.
         middle = xp.maximum(low, xp.where(middle < high, middle, low))
-        count, above, below = at(middle)
+        count, above, below = split(middle)
         enough = k.without(count) <= 0
         low = xp.where(going & enough, above, low)
         high = xp.where(going & ~enough, below, high)
@@ -140,8 +140,8 @@ def narrowed(
         row_moments.top - row_moments.mean, row_moments.mean - row_moments.least
     )
     # A span that overflows itself is at least `most` / tau temperatures wide.
-    wide = (size > most / 2**11 * tau) | ((size > most / 4) & (tau < most**0.5))
-    overflowing = inner & wide
+    far_apart = (size > most / 2**11 * tau) | ((size > most / 4) & (tau < most**0.5))
+    overflowing = inner & far_apart
     state = row_moments.least, row_moments.top, overflowing
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)
     mean, deviation = (
@@ -187,28 +187,28 @@ def begin(
 
     The threshold is the (1 - k/n)-quantile of a score plus the noise of the curve.  If
     the scores are normal, the skewness of that sum is the skewness of the noise times
-    ``wide**-3``.  So the guess interpolates between the normal quantile and the
-    noise's own, with ``wide**-3`` as the weight of the latter.
+    ``factor**-3``.  So the guess interpolates between the normal quantile and the
+    noise's own, with ``factor**-3`` as the weight of the latter.
     """
     xp, a, q = namespace(row_moments.mean), row_moments.mean, k.mean()
     middle = curve.inverse(q) if middle is None else middle
     mean, deviation = curve.noise or (0.0, 1.0)
     spread = row_moments.deviation / tau / deviation
-    wide = xp.hypot(spread, xp.ones_like(spread))
+    factor = xp.hypot(spread, xp.ones_like(spread))
     normal = ((1 - q) ** 0.135 - q**0.135) / 0.1975
     own = -(mean + middle) / deviation
-    t = mean + deviation * wide * (normal + (own - normal) / wide**3)
+    t = mean + deviation * factor * (normal + (own - normal) / factor**3)
     above, below = (row_moments.top - a) / tau, (row_moments.least - a) / tau
     slack = 2.0**-6 * (1 + abs(middle))
     slack = slack + 4 * xp.finfo(slack.dtype).eps * (abs(above) + abs(below))
-    one, rest = k.without(0), k.rest()
+    k_float, rest = k.without(0), k.rest()
     # One call of the inverse serves both ends of the bracket, at k where k < 1 and at
     # k - n + 1 where k > n - 1.  Both hold at once only if n = 1, where both are k.
-    single, all_but = one < 1, rest < 1
-    end = curve.inverse(xp.where(single, one, xp.where(all_but, 1 - rest, q)))
+    single, all_but = k_float < 1, rest < 1
+    end = curve.inverse(xp.where(single, k_float, xp.where(all_but, 1 - rest, q)))
     first = above - xp.where(single, end, curve.support[1])
     last = below - xp.where(all_but, end, curve.support[0])
-    first = xp.where(one <= 1, first, -math.inf)
+    first = xp.where(k_float <= 1, first, -math.inf)
     last = xp.where(rest <= 1, last, math.inf)
     low = xp.maximum(below - middle, first) - slack
     high = xp.minimum(above - middle, last) + slack

@@ -97,9 +97,9 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     a, t = xp.where(inner, a, 0), xp.where(inner, t, 0)
     tau_in_range = temperature_in_range(tau)
     tau = xp.where(tau_in_range, tau, 1)
-    wide = as_column(tau)
+    tau_column = as_column(tau)
     on = (x > -math.inf) & inner[..., None]
-    u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / wide - t[..., None], 0)
+    u = xp.where(on, (xp.where(on, x, 0) - a[..., None]) / tau_column - t[..., None], 0)
     limit = float(xp.finfo(x.dtype).max) ** 0.5
     u = xp.clip(u, -limit, limit)  # it is multiplied by shares, which are 0 or 1 there
     above = on & (u >= 0)

@@ -35,9 +35,9 @@ class AdditiveFit:
         self.rows = xp.where(rows > 0, rows, 1)
         self.root = xp.sqrt(xp.where(columns > 0, columns, 1))
         A = W / xp.sqrt(self.rows)[..., None] / self.root[..., None, :]
-        one = xp.eye(W.shape[-1], like=W)
+        identity = xp.eye(W.shape[-1], like=W)
         raised = 1 + 4 * math.sqrt(W.shape[-2]) * xp.finfo(W.dtype).eps
-        self.matrix = raised * one - A.swapaxes(-1, -2) @ A
+        self.matrix = raised * identity - A.swapaxes(-1, -2) @ A
 
     def reduced(self, y: Any) -> Any:
         """The solution b of (D_c - W^T D_r^-1 W) b = y."""

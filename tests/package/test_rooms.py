@@ -149,7 +149,6 @@ ALIKE = {
     "Axis": "a type: what `axis` may be on each library",
     "_EPS": "the rounding error of float64",
     "_BLOCK_ENTRIES": "how many entries a block may have, for the arrays of a file",
-    "_SHORT": "up to how many points those of a line that is sorted are not divided",
     "Numbers": "a type: what a number for each row may be on PyTorch and on JAX",
 }
 
