@@ -127,10 +127,23 @@ for mode in (True, False):
 # It begins at the mean of the data, which is not summed up in 16 bits.
 many = 1 + torch.randn(4, 500, 6)
 model.begin(many)
-assert torch.allclose(model.centre, many.mean((0, 1)), atol=1e-6)
+assert torch.allclose(model.centre * model.scale, many.mean((0, 1)), atol=1e-6)
 model.begin(many.bfloat16())
-mean = many.bfloat16().float().mean((0, 1))
+mean = many.bfloat16().float().mean((0, 1)) / model.scale
 assert torch.allclose(model.centre, mean, atol=1e-6) and model.centre.requires_grad
+# Its scale is measured, and saved beside the threshold that is in its units.
+large = BatchTopKAutoencoder(6, 20, 3)
+large.load_state_dict(model.state_dict())
+large.begin(100 * many.bfloat16().float())
+assert abs(large.scale / many.std() - 100) < 1
+for mode in (True, False):
+    out, f, s = model.train(mode)(many)
+    times, *same = large.train(mode)(100 * many)
+    assert torch.allclose(times, 100 * out, rtol=1e-4, atol=1e-3)
+    assert all(torch.allclose(*both, atol=1e-4) for both in zip((f, s), same))
+used = BatchTopKAutoencoder(6, 20, 3).eval()
+used.load_state_dict(large.state_dict())
+assert all(map(torch.equal, used(100 * many), large(100 * many)))
 """,
     "recall-at-k": """
 similar = torch.randn(5, 12, requires_grad=True)
@@ -677,7 +690,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 class Whole(BatchTopKAutoencoder):
     def forward(self, x):
         out, f, s = super().forward(x)
-        return out, f, s, auxiliary_loss(self, s, x - out)
+        return out, f, s, auxiliary_loss(self, s, (x - out) / self.scale)
 
 store = dist.HashStore()
 dist.init_process_group("gloo", rank=0, world_size=1, store=store)
@@ -714,6 +727,51 @@ def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
     (folded,) = [source for source in text if "\ndef auxiliary_loss(" in source]
     code = f"{to_copy('sparse-autoencoder')}\n{folded}\n{SHARDED_AUTOENCODER}"
     runs_alone(code, tmp_path)
+
+
+# Two processes, whose vectors use different features.
+PARALLEL_AUTOENCODER = """
+from torch.multiprocessing import start_processes
+from torch.nn.parallel import DistributedDataParallel
+
+def train(rank):
+    address = "file://" + os.path.abspath("store")
+    torch.distributed.init_process_group("gloo", address, rank=rank, world_size=2)
+    torch.manual_seed(rank)
+    model = BatchTopKAutoencoder(6, 20, 1)
+    model.begin(torch.randn(30, 6))
+    wrapped = DistributedDataParallel(model)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+    threshold, silent = model.threshold.clone(), model.silent.clone()
+    for _ in range(3):
+        x = (rank + 1) * torch.randn(5, 6)
+        out, f, s = wrapped(x)
+        used = (f > 0).any(0)
+        border = s.detach().flatten().topk(5).values[-1]
+        (out - x).square().mean().backward()
+        optimiser.step()
+        {lines}
+        torch.distributed.all_reduce(border)
+        torch.distributed.all_reduce(used, torch.distributed.ReduceOp.MAX)
+        threshold.lerp_(border / 2, 0.05)
+        silent = (silent + 1) * ~used
+        assert torch.allclose(model.threshold, threshold)
+        assert torch.equal(model.silent, silent)
+    for value in model.state_dict().values():
+        both = [torch.empty_like(value) for _ in range(2)]
+        torch.distributed.all_gather(both, value)
+        assert torch.equal(*both)
+    torch.distributed.destroy_process_group()
+
+start_processes(train, nprocs=2, start_method="fork")
+"""
+
+
+def test_the_processes_of_an_autoencoder_have_one_threshold(tmp_path):
+    (lines,) = blocks("sparse-autoencoder", "get_world_size")
+    lines = lines.replace("\n", "\n" + 8 * " ").strip()
+    code = "import os\n" + to_copy("sparse-autoencoder")
+    runs_alone(code + PARALLEL_AUTOENCODER.replace("{lines}", lines), tmp_path)
 
 
 # The router by itself, then the rest under a policy of 16 bits.
