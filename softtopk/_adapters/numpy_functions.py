@@ -113,16 +113,18 @@ class NumPy(Base):
     def runs(index: Any, n: int) -> Any:
         flat = _of_rows(index, n).reshape(-1)
         long = np.unique(flat[_RUN:][flat[_RUN:] == flat[:-_RUN]])
-        ends = np.searchsorted(flat, [long, long + 1]).T.reshape(-1)
-        ends = ends[ends < flat.size]
+        ends = np.searchsorted(flat, [long, long + 1])
+        starts = np.cumsum(ends[1] - ends[0]) - (ends[1] - ends[0])
+        inner = [np.arange(*pair) for pair in ends.T]
 
         def sums(values: Any) -> Any:
-            out = np.zeros((len(index), n), values.dtype)
-            np.add.at(out.reshape(-1), flat, values.reshape(-1))
-            if long.size:
-                found = np.add.reduceat(values.reshape(-1), ends)  # pairwise
-                out.reshape(-1)[long] = found[::2]
-            return out
+            values = values.reshape(-1)
+            out = np.zeros(len(index) * n, values.dtype)
+            np.add.at(out, flat, values)
+            if inner:
+                pairwise = np.add.reduceat(values[np.concatenate(inner)], starts)
+                out[long] = pairwise
+            return out.reshape(-1, n)
 
         return sums
 

@@ -258,11 +258,13 @@ class SortedRows(Thresholds):
         means = xp.entrywise(means, self.a, self.W, *self.sides)
         moved = self.carried(self.at_scores(means))
 
-        def total(t: Any, *sums: Any) -> Any:
-            half = len(sums) // 2
-            return sum(sums[:half]) - t * sum(sums[half:])
+        def add(out: Any, t: Any, *sums: Any) -> tuple[()]:
+            slopes = sums[-len(self.sides) :]
+            out += sum(sums[: -len(slopes)]) - t * sum(slopes)
+            return ()
 
-        return xp.entrywise(total, t, *moved, *self.slopes)
+        xp.entrywise(add, moved[0], t, *moved[1:], *self.slopes)
+        return moved[0]
 
     def _moves_by_rises(self, t: Any, apart: Any) -> Any:
         """These sums by the differences of neighbours."""
