@@ -11,7 +11,8 @@ torch.Size([4])
 Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
 ``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
 taken too.  Eager tensors on the CPU are checked, as on NumPy; compiled or on an
-accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
+accelerator a row out of range is NaN.  No test of this module has been run on an
+accelerator.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ torch.Size([4])
 Backward of any order, `torch.func` (grad, vmap, jvp, hessian) and
 ``torch.compile(fullgraph=True)`` apply.  The word for the axis is `dim`; `axis` is
 taken too.  Eager tensors on the CPU are checked, as on NumPy; compiled or on an
-accelerator a row out of range is NaN.  Nothing here has been run on an accelerator.
+accelerator a row out of range is NaN.  No test of this module has been run on an
+accelerator.
 """
 ''',
     "jax": '''
@@ -58,7 +59,8 @@ r"""The operators on JAX arrays, with derivatives of any order by x, k and tempe
 `jit`, `vmap`, `jvp`, `vjp`, `hessian` and any sharding apply: the search is a while
 loop over sums along the axis, and scores divided over devices stay where they are.
 Outside of transformations values on the CPU are checked, as on NumPy; within
-them a row out of range is NaN.  Nothing here has been run on an accelerator.
+them a row out of range is NaN.  No test of this module has been run on an
+accelerator.
 """
 ''',
 }

@@ -22,7 +22,10 @@ ON_CPU = False
 """Whether tensors on the CPU use the kernels: in tests, by Triton's interpreter."""
 
 LONGEST = 1 << 24
-"""The longest rows that a kernel takes, because it counts entries in float32."""
+"""The most entries of a row that a kernel takes; a longer one goes another way.
+
+A kernel may count entries in float32, which holds every whole number up to this one.
+"""
 
 SUMS = 9
 """Launches before the last, if several programs share a row.

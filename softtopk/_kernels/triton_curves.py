@@ -8,20 +8,22 @@ its digits.  So the origin is that point, and the shares of a row with :math:`k\
 as accurate as all others (*computing/cost*; the solver for NumPy does the same in its
 `edge` schemes).
 
-Each curve has four functions of a tile z of R rows with B entries each.  `c` has one
-number for each row, which only the curve of entmax with alpha < 3/2 uses, and `b` is
-alpha - 1.
+Each curve has five functions, of which three are of a tile z of R rows with B entries
+each.  `c` has one number for each row, which only the curve of entmax with alpha < 3/2
+uses, and `b` is alpha - 1.
 
 - ``sums(z, c, b)``: m, P, C, W and S of each row, as `root.sums` defines them: the
   number m of shares above 1/2 (for exp and entmax: equal to 1), the sum P of the other
   shares, the sum C of 1 - p over the m entries, the sum W of the slopes, and for entmax
   S = P.
 - ``value(z, c, b)``: the shares.
-- ``step(excess, P, C, W, b)``: the proposed change of the threshold (`Curve.step`).
 - ``weight(z, c, b)``: the slope :math:`f'(u)`, or its logarithm if slopes may
   underflow.
 
-``inverse(p, b)`` is the distance u at which the share is p; the search starts with it.
+The other two are of one number for each row.
+
+- ``step(excess, P, C, W, b)``: the proposed change of the threshold (`Curve.step`).
+- ``inverse(p, b)``: the distance u at which the share is p; the search starts with it.
 """
 
 from __future__ import annotations

@@ -31,10 +31,10 @@ def solved(
 ) -> tuple[Any, Any, Any]:
     """`selected` for rows with these moments.
 
-    The offset is +inf if k = 0 and -inf if k = n.  The results of a row out of range
-    are NaN.  If the distance of a score to the threshold overflows, its share is 0 or
-    1, unless the temperature is above the root of the largest float: then the row is
-    NaN.
+    The offset, and so the threshold, is +inf if k = 0 and -inf if k = n.  The results
+    of a row out of range are NaN.  If the distance of a score to the threshold
+    overflows, its share is 0 or 1, unless the temperature is above the root of the
+    largest float: then the row is NaN.
     """
     if regular:
         a, t = root.solve_rows(curve, x, k, tau, row_moments)
