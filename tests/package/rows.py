@@ -29,6 +29,11 @@ def tail(curve, distance):
     return float(max(resolved.value(-distance), resolved.complement(distance)))
 
 
+def has_heavy_tails(curve):
+    """Whether the shares fall slower than e^(-t/2), as those of a power do."""
+    return tail(curve, 60.0) > np.exp(-30.0)
+
+
 named = pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
 typed = pytest.mark.parametrize("dtype", TYPES, ids=lambda t: t.__name__)
 

@@ -10,7 +10,7 @@ import oracle_balance as oracle
 import pytest
 from mpmath import mpf
 from oracle_balance import off, skewed
-from rows import has_potential
+from rows import has_heavy_tails, has_potential
 from scipy.optimize import linprog
 
 import softtopk as stk
@@ -213,9 +213,14 @@ def test_budgets_that_leave_no_choice():
     np.testing.assert_array_equal(P[:3], np.repeat([[1.0, 1, 0, 0]], 3, axis=0))
 
 
-@every
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if not has_heavy_tails(NAMED[name])]
+)
 def test_a_budget_that_is_just_met_is_met(name):
-    """Half of the rows fill their columns: the thresholds run off."""
+    """Half of the rows fill their columns: the thresholds run off.
+
+    Under tails that fall like a power they would have to run 10^6 temperatures.
+    """
     S = skewed(40, 10)
     S[:20, 5:] = -np.inf
     k, c = np.repeat([2.0, 1.0], 20), np.repeat([8.0, 4.0], 5)

@@ -6,7 +6,7 @@ import numpy as np
 import oracle_costs
 import pytest
 from mpmath import mp, mpf
-from rows import CURVES, named
+from rows import CURVES, has_heavy_tails, named, tail
 from rows_costs import CALLS, SEED, hunted, reference, worst
 
 import softtopk as stk
@@ -176,7 +176,8 @@ def test_a_budget_that_costs_add_up_to_is_met_to_the_last_entry():
         np.testing.assert_array_equal(p, [1, 1, 1, 0, 0, 0, 0, 0])
     for curve in CURVES:
         p = stk.soft_topk(x, 2.0**53 + 2, curve, cost=c, temperature=1e-3)
-        np.testing.assert_allclose(p, [1, 1, 1, 0, 0, 0, 0, 0], 0, 1e-15)
+        near = 1e-15 + len(c) * tail(curve, 500.0)
+        np.testing.assert_allclose(p, [1, 1, 1, 0, 0, 0, 0, 0], 0, near)
 
 
 @named
@@ -187,7 +188,10 @@ def test_cold_shares_are_dantzigs(curve, per):
     hard = stk.top_k(x, 3.2, cost=c, per=per)
     np.testing.assert_allclose(hard, [1, 1, 0.4, 0], 0, 1e-15)
     soft = stk.soft_topk(x, 3.2, curve, temperature=1e-6, cost=c, per=per)
-    np.testing.assert_allclose(soft, hard, 0, 1e-14)
+    # The others are 10^6 temperatures from the threshold; all of what they lack or have
+    # may go to the entry that takes part of the budget.
+    moved = c.sum() / c.min() * tail(curve, 0.9e6)
+    np.testing.assert_allclose(soft, hard, 0, 1e-14 + moved)
 
 
 @named
@@ -369,6 +373,8 @@ def test_products_are_taken_away_exactly():
 def test_curves_of_the_bound_have_no_small_share_with_a_smaller_slope():
     """min(p, 1 - p) is at most 2 f': the shares' own rounding cannot grow by costs."""
     for curve in CURVES:
+        if has_heavy_tails(curve):  # the bound does not speak of them
+            continue
         u = np.linspace(-60, 60, 24001)
         low, high = curve.support
         u = u[(u > max(low, -60)) & (u < high)]

@@ -67,7 +67,9 @@ def F(name, t):
     if name == "triangular":
         return over + max(1 - abs(t), mp.mpf(0)) ** 3 / 6
     if isinstance(name, str):  # by quadrature
-        return mp.quad(oracle.curve(name)[0], [-mp.inf, -30, -3, 0, 3, t])
+        places = (-30, -3, 0, 3, 30, 1e3, 1e6, 1e9, 1e12, 1e15)
+        breaks = [-mp.inf, *(e for e in places if e < t), t]
+        return mp.quad(oracle.curve(name)[0], breaks)
     b = mp.mpf(name) - 1
     return max(1 + b * min(t, 0), mp.mpf(0)) ** (1 / b + 1) / (1 + b) + over
 
@@ -87,8 +89,8 @@ def phi(name, p):
     if name == "triangular":
         return q * (mp.sqrt(8 * q) / 3 - 1)
     if isinstance(name, str):  # the conjugate of F, at the t with f(t) = p
-        low, high = mp.mpf(-150), mp.mpf(150)
-        for _ in range(200):
+        low, high = mp.mpf(-1e18), mp.mpf(1e18)
+        for _ in range(250):
             t = (low + high) / 2
             low, high = (t, high) if oracle.curve(name)[0](t) < p else (low, t)
         return p * t - F(name, t)

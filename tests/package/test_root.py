@@ -453,7 +453,7 @@ def test_scores_that_are_finite_may_have_a_sum_that_is_not(curve):
     assert abs(p - stk.soft_topk(x, 7.5, curve)).max() < 1e-14
 
 
-@pytest.mark.parametrize("curve", CURVES, ids=id_of)
+@pytest.mark.parametrize("curve", [c for c in CURVES if c.noise is not None], ids=id_of)
 def test_normal_rows_start_near_their_threshold(curve):
     """In deviations of the sum of scores and noise; far out its tail is its own."""
     for width in (0.1, 1.0, 10.0):

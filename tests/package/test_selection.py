@@ -7,9 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from rows import CURVES, MODEST, NAMES, TYPES, budget, named, scores, typed
+from rows import CURVES, MODEST, NAMES, TYPES, budget, named, scores, tail, typed
 
 import softtopk as stk
+from softtopk._search.numpy_sums import scheme_of
 from softtopk.curves import entmax
 
 
@@ -56,10 +57,11 @@ def test_translation_does_not_change_the_shares(curve, data):
     x = data.draw(scores(np.float64, quarters))
     k = budget(data, x)
     shift = data.draw(st.sampled_from([2.0**26, -1000.0, 2.0**40]))
-    # x + shift is exact, so the problem is the same, and so is every bit.
-    np.testing.assert_array_equal(
-        stk.soft_topk(x + shift, k, curve), stk.soft_topk(x, k, curve)
-    )
+    # x + shift is exact, so the problem is the same, and so is every bit.  A curve
+    # without sums of its own is searched for from the mean, which is rounded.
+    room = 0 if scheme_of(curve) else 16 * np.finfo(float).eps
+    moved, found = stk.soft_topk(x + shift, k, curve), stk.soft_topk(x, k, curve)
+    np.testing.assert_allclose(moved, found, rtol=0, atol=room)
 
 
 @named
@@ -116,7 +118,7 @@ def test_low_temperature_reaches_the_hard_limit_with_ties(curve, dtype):
                 stk.soft_topk(x, k, curve, temperature=tau),
                 stk.top_k(x, k),
                 rtol=0,
-                atol=8 * float(np.finfo(dtype).eps),
+                atol=8 * float(np.finfo(dtype).eps) + len(x) * tail(curve, 1 / tau),
             )
 
 
@@ -245,8 +247,9 @@ def test_a_tiny_budget_keeps_its_digits(curve, rows):
 
 
 @pytest.mark.parametrize("unit", [2.0**1023, 2.0**-20])
-@pytest.mark.parametrize("curve", CURVES, ids=lambda c: c.name)
+@pytest.mark.parametrize("curve", [*filter(scheme_of, CURVES)], ids=lambda c: c.name)
 def test_scores_whose_differences_leave_the_range_are_those_of_their_unit(curve, unit):
+    """Without sums of its own, a curve gives them 0 or 1 (`start.narrowed`)."""
     for x in ([-1.2, 1.5, 0.3, 1.6], [1.7, -1.7, -1.7, -1.7], [-1.7, 1.7]):
         for k, tau in ((1, 1.0), (0.5, 0.25), (1.5, 1.0)):
             rows = np.array([x, x[::-1]])
