@@ -19,7 +19,7 @@ With :math:`J_j=\partial p(j)/\partial x`, of the module `selection`,
 The K selections of a row are K rows of the solver: O(nK) time and memory.  For the
 curves ``laplace`` and ``exp`` the sort and the ranks need no selection: all thresholds
 of a row take one sort and O(n) more.  Derived in *selection/sorting* and
-*computing/sorting*.
+*computing/ranks*.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def soft_sort(
 
     References
     ----------
-    Results N-S2, N-S3 and N-S5, *selection/sorting*, and N-S8, *computing/sorting*.
+    Results N-S2, N-S3 and N-S5, *selection/sorting*, and N-S8, *computing/ranks*.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def soft_rank(
     References
     ----------
     Results N-S1, N-S4 and N-S5, *selection/sorting*, and N-S7 to N-S9,
-    *computing/sorting*.
+    *computing/ranks*.
 
     Examples
     --------

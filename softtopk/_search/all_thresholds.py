@@ -18,7 +18,7 @@ temperature:
   L_{a_j}H_{a_j-1}e^{x_{a_j}-x_{a_j-1}}`.  The sum of the slopes is X + Y.
 
 Each sum is a recurrence :math:`y_i=a_iy_{i-1}+v_i` with :math:`0\le a_i\le1`, and
-nothing is subtracted from it.  Derived in *computing/sorting*.
+nothing is subtracted from it.  Derived in *computing/ranks*.
 """
 
 from __future__ import annotations
