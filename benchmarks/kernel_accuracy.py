@@ -6,7 +6,7 @@ Triton's interpreter runs both on the CPU, in float32, and the core in float64 h
 exact shares.  For each curve the package's kernels take 5000 rows of every class of
 `tests/frameworks/kernel_rows.py`.  Entmax for k = 1 is measured beside the kernel of
 adasplash (`pip install --no-deps adasplash==0.2.2`).  The worst errors are stored in
-benchmarks/kernels.json, which *computing/cost* prints.  An accelerator rounds its
+benchmarks/kernels.json, which *computing/search* prints.  An accelerator rounds its
 exponential less well than NumPy, which the interpreter uses.  The file also has the
 registers and the instructions that `tools/aot.py` finds in the compiled kernels.
 """

@@ -37,7 +37,7 @@ class Curve:
     bend : float
         A c with :math:`f'\le\sqrt c\,\min(f,1-f)` and :math:`|f''|\le
         c\min(f,1-f)`, if there is one: then a step that is short enough is the last,
-        without another look.  Proved in *computing/cost* for Newton's step and that
+        without another look.  Proved in *computing/search* for Newton's step and that
         of the named curves; not for a `step` of one's own.
 
     Examples

@@ -5,7 +5,7 @@ A kernel computes an entry's distance from the *origin* :math:`u_0` of its curve
 up to a finite point.  The share of an entry just above that point is a power of its
 distance to the point, and computing this distance from :math:`u` would cancel most of
 its digits.  So the origin is that point, and the shares of a row with :math:`k\ll1` are
-as accurate as all others (*computing/cost*; the solver for NumPy does the same in its
+as accurate as all others (*computing/search*; the solver for NumPy does the same in its
 `edge` schemes).
 
 Each curve has five functions, of which three are of a tile z of R rows with B entries
@@ -152,7 +152,7 @@ def laplace_value(z, c, b: tl.constexpr):
 def two_sided_step(excess, P, C, W, b: tl.constexpr):
     """The root of P y - C / y = P - C - excess, y = e^(-step W / (P + C)).
 
-    Derived in computing/cost, in the section on a step that follows the curve.
+    Derived in computing/search, in the section on the step.
     """
     D, r = P - C - excess, 2 * tl.sqrt(P) * tl.sqrt(C)
     size = tl.maximum(tl.abs(D), r)
@@ -267,7 +267,7 @@ def triangular_value(z, c, b: tl.constexpr):
 def triangular_step(excess, P, C, W, b: tl.constexpr):
     """The root of P (1 - v)^2 - C (1 + v)^2 = P - C - excess, v = step W / 2 (P + C).
 
-    Derived in computing/cost, in the section on the step of the triangular curve.
+    Derived in computing/search, in the section on the step of the triangular curve.
     """
     A = P + C
     bent = 1 - (P - C) / A * (excess / A)

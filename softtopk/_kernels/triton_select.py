@@ -8,7 +8,7 @@ except for the origin :math:`u_0` of the curve (see `triton_curves`): here
 :math:`a+\tau(t-u_0)`.
 
 The formulas are those of the book: the bracket *selection/threshold*; the start, the
-rules that end a search and the steps *computing/cost*; the gradients
+rules that end a search and the steps *computing/search*; the gradients
 *selection/derivatives* and *computing/backward*.
 """
 

@@ -123,7 +123,7 @@ def advance(
 
     A row takes one last step in two cases.  One is a step so short that the bound of
     the curve's second derivative leaves an excess within that rounding error (derived
-    in *computing/cost*).  The other is an excess that the rounding of the distances can
+    in *computing/search*).  The other is an excess that the rounding of the distances can
     cause: half an ulp of them times W, or times P + C if that is less.  Their size is
     taken as `common_distance` = |f^-1(k/n)|: that of all scores, if they are equal.
 

@@ -8,7 +8,7 @@ since all shares are at least q at the lower end and at most q at the upper end.
 :math:`k\le1` the largest share is at most k, so that :math:`\lambda\ge
 x_{(1)}-f^{-1}(k)`.  For :math:`k\ge n-1` the least share is at least k - n + 1, so that
 :math:`\lambda\le x_{(n)}-f^{-1}(k-n+1)`.  Both are derived in *selection/threshold*,
-and the first guess, from mean and deviation, in *computing/cost*.
+and the first guess, from mean and deviation, in *computing/search*.
 """
 
 from __future__ import annotations

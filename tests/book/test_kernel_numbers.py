@@ -1,4 +1,4 @@
-"""What computing/cost says of the kernels is what was measured."""
+"""What computing/search says of the kernels is what was measured."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_chapter_has_the_numbers_of_the_file():
-    notebook = nbformat.read(ROOT / "book" / "computing" / "cost.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "book" / "computing" / "search.ipynb", as_version=4)
     told = {}
     for cell in notebook.cells:
         name, found, value = cell.source.partition(" = {\n")
