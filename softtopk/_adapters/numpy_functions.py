@@ -112,7 +112,7 @@ class NumPy(Base):
     @staticmethod
     def runs(index: Any, n: int) -> Any:
         flat = _of_rows(index, n).reshape(-1)
-        long = np.unique(flat[_RUN:][flat[_RUN:] == flat[:-_RUN]])
+        long = np.unique(flat[_IN_TURN:][flat[_IN_TURN:] == flat[:-_IN_TURN]])
         ends = np.searchsorted(flat, [long, long + 1])
         starts = np.cumsum(ends[1] - ends[0]) - (ends[1] - ends[0])
         inner = [np.arange(*pair) for pair in ends.T]
@@ -241,7 +241,7 @@ class NumPy(Base):
 
 ADAPTER = cast(Adapter, NumPy)  # a class, whose members the tests compare
 
-_RUN = 64
+_IN_TURN = 64
 """Up to so many values of one index are added one after the other."""
 
 _CACHED = 1 << 13

@@ -156,11 +156,6 @@ class SortedRows(Thresholds):
         """The slopes of thresholds at the next scores below and, unless 0, above."""
         return (self.low, self.high) if self.beta else (self.low,)
 
-    def beside_threshold(self, a: Any) -> tuple[Any, Any]:
-        """The indices of these scores."""
-        xp = self.xp
-        return xp.clip(a, None, self.x.shape[-1] - 1), xp.clip(a - 1, 0, None)
-
     def at_scores(self, values: Any) -> list[Any]:
         """Values of thresholds for these scores, summed at each of them."""
         # The n + 1 gaps are those above each score, and one below them all.
@@ -251,7 +246,7 @@ class SortedRows(Thresholds):
         sums = [self.over_scores.sums(t, back) for back in ways]
 
         def means(a: Any, W: Any, *sides: Any) -> tuple[Any, ...]:
-            given = zip(sides, sums, self.beside_threshold(a), strict=False)
+            given = zip(sides, sums, self.beside_threshold(a)[::-1], strict=False)
             m = sum(w * xp.take(v, k) for w, v, k in given) / (W + least)
             return tuple([w * m for w in sides])
 
@@ -274,7 +269,7 @@ class SortedRows(Thresholds):
         before = self._by_rises(over, rise, self.higher, False) if self.beta else None
 
         def away(a: Any, W: Any, low: Any, *high: Any) -> tuple[Any, ...]:
-            below, above = self.beside_threshold(a)
+            above, below = self.beside_threshold(a)
             both = low * xp.take(after, below)
             if not high:
                 return (low * (both / (W + least)),)

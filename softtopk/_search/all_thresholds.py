@@ -370,12 +370,14 @@ class Thresholds:
             return self.only(valid, remaining / L), remaining
 
         def two_sided(a: Any, j: Any, valid: Any) -> tuple[Any, Any, Any]:
-            (above, below), _, D = self._gap(a)
+            above, below = self.beside_threshold(a)
             H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
             d = xp.astype(a - j, x.dtype)
             # Roots of Y - X = d and X Y = half^2; the larger one subtracts nothing.
             left, e = d >= 0, 0.5 * abs(d)
-            half = xp.sqrt((self.alpha * L) * (self.beta * H)) * xp.exp(-0.5 * D)
+            half = xp.sqrt((self.alpha * L) * (self.beta * H)) * xp.exp(
+                -0.5 * self.gaps(a)
+            )
             root = xp.sqrt(e * e + half * half)
             large = e + xp.maximum(root, half)  # the squares may be below all numbers
             small = half * (half / (large + least))
@@ -398,35 +400,28 @@ class Thresholds:
         xp, least = self.xp, float(self.xp.finfo(self.x.dtype).tiny)
 
         def found(a: Any, j: Any, left: Any, valid: Any, low: Any, *high: Any) -> Any:
-            (above, below), (over, under), D = self._gap(a)
-            slope = low / self.alpha
+            slope, D = low / self.alpha, self.gaps(a)
             if high:
                 slope = xp.where(left, high[0] / self.beta, slope)
             # The distance to the nearer neighbour comes from a logarithm.
             near = -xp.log(self.only(valid, slope, 1) + least)
             level = (D > 1e2) & (a == j)  # free of the exponential, which may be 0
             if high and (not xp.in_memory or level.any()):
+                above, below = self.beside_threshold(a)
                 H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
                 near = xp.where(level, 0.5 * (D + xp.log(H / L)), near)
             near = xp.minimum(xp.clip(near, 0, None), D)
-            at = self.only(valid, xp.where(left, over, under), -math.inf)
-            return at, self.only(valid, xp.where(left, -near, near))
+            return self.only(valid, xp.where(left, -near, near))
 
         given = self.a, self.i[..., 1:], self.left, self.valid, self.low
-        return [*xp.entrywise(found, *given, *((self.high,) if self.beta else ()))]
+        away = xp.entrywise(found, *given, *((self.high,) if self.beta else ()))
+        at = xp.take(self.x, xp.clip(self.anchor, None, self.x.shape[-1] - 1))
+        return [self.only(self.valid, at, -math.inf), away]
 
     @once
     def over_thresholds(self) -> Both:
         """The recurrences over the thresholds."""
         return Both(self.xp, self.points, self.tau, self.none)
-
-    def _gap(self, a: Any) -> tuple[Any, Any, Any]:
-        """The scores above and below thresholds: indices, values, distances."""
-        xp, n = self.xp, self.x.shape[-1]
-        above, below = xp.clip(a - 1, 0, None), xp.clip(a, None, n - 1)
-        over, under = xp.take(self.x, above), xp.take(self.x, below)
-        D = xp.where(above < below, self.apart(over, under), FAR)
-        return (above, below), (over, under), D
 
     @once
     def higher(self) -> Any:
@@ -458,38 +453,44 @@ class Thresholds:
         """A column of zeros."""
         return self.xp.zeros_like(self.x[..., :1])
 
+    @once
+    def all_gaps(self) -> Any:
+        """These distances between two infinite ones."""
+        far = self.none + FAR
+        return self.xp.concat([far, self.gap, far], axis=-1)
+
     def gaps(self, a: Any) -> Any:
         """The distance of the two scores at the gap under the a largest ones."""
-        far = self.none + FAR
-        return self.xp.take(self.xp.concat([far, self.gap, far], axis=-1), a)
+        return self.xp.take(self.all_gaps, a)
 
     @once
-    def E(self) -> Any:
-        """The slopes at each score of the next threshold above."""
-        xp, n = self.xp, self.x.shape[-1]
+    def next_slopes(self) -> tuple[Any, Any]:
+        """The slopes at each score of the next thresholds above and below."""
+        xp, last = self.xp, self.x.shape[-1] - 1
 
         def found(x: Any, place: Any, taken: Any) -> Any:
-            above, _ = self.beside(place)
-            under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, n - 1))
+            above, below = self.beside(place)
+            under = xp.take(self.x, xp.clip(xp.take(self.a, above), None, last))
             E = xp.take(self.low, above) * xp.exp((x - under) / self.tau)
-            return self.only(taken, xp.where(place > 0, E, 0))
-
-        return xp.entrywise(found, self.x, self.place, self.taken)
-
-    @once
-    def e(self) -> Any:
-        """The slopes at each score of the next threshold below."""
-        xp = self.xp
-        if not self.beta:
-            return xp.zeros_like(self.x)
-
-        def found(x: Any, place: Any, taken: Any) -> Any:
-            _, below = self.beside(place)
+            E = self.only(taken, xp.where(place > 0, E, 0))
+            if not self.beta:
+                return E, xp.zeros_like(E)
             over = xp.take(self.x, xp.clip(xp.take(self.a, below) - 1, 0, None))
             e = xp.take(self.high, below) * xp.exp((over - x) / self.tau)
-            return self.only(taken, xp.where(place < self.last, e, 0))
+            return E, self.only(taken, xp.where(place < self.last, e, 0))
 
-        return xp.entrywise(found, self.x, self.place, self.taken)
+        sides: tuple[Any, Any] = xp.entrywise(found, self.x, self.place, self.taken)
+        return sides
+
+    @property
+    def E(self) -> Any:
+        """The first of these slopes."""
+        return self.next_slopes[0]
+
+    @property
+    def e(self) -> Any:
+        """The second of them."""
+        return self.next_slopes[1]
 
     @once
     def nearest_thresholds(self) -> tuple[Any, Any]:
@@ -526,8 +527,12 @@ class Thresholds:
     @once
     def neighbours(self) -> tuple[Any, Any]:
         """Indices of the scores above and below each threshold, if there are any."""
-        xp, n = self.xp, self.x.shape[-1]
-        return xp.clip(self.a - 1, 0, None), xp.clip(self.a, None, n - 1)
+        return self.beside_threshold(self.a)
+
+    def beside_threshold(self, a: Any) -> tuple[Any, Any]:
+        """Indices of the scores above and below thresholds, if there are any."""
+        xp = self.xp
+        return xp.clip(a - 1, 0, None), xp.clip(a, None, self.x.shape[-1] - 1)
 
     def apart(self, upper: Any, lower: Any) -> Any:
         """Distances of scores in units of tau, at most FAR."""
