@@ -112,9 +112,9 @@ def exact_pull(x, g, a, t, curve):
     moves by an ulp: rows whose slopes all underflow, or start vertically, show it.
     """
     x, g, a, t = (v.double() for v in (x, g, a, t))
-    at = x, a, t, torch.full_like(a, TAU)
-    found = selection_rule.slopes(curve, at, False)
-    u = found.at.u
+    point = x, a, t, torch.full_like(a, TAU)
+    found = selection_rule.slopes(curve, point, False)
+    u = found.view.u
     if isinstance(curve, curves.Entmax):
         steep = (1 - curve.b) / (1 + curve.b * u).clip(1e-30)
     else:
@@ -132,19 +132,19 @@ def gradient_errors(x, k, curve, seed=0):
     found = kernels.pull(x, g, a, t, tau, 1.0, *kernels.named(curve))
     exact, slopes, shown = exact_pull(x, g, a, t, curve)
     # Next to a kink an ulp decides which of two slopes an entry has.
-    sure = abs(slopes.at.u - curve.support[1]).amin(-1) > 8 * eps
+    sure = abs(slopes.view.u - curve.support[1]).amin(-1) > 8 * eps
     sure = (sure | (curve.support[1] == np.inf)) & torch.isfinite(t)
     by_x, by_k, by_tau = (
         (v.double() - w).abs()[sure] / eps for v, w in zip(found, exact, strict=True)
     )
     size = (g.double().abs() + exact[1].abs()[:, None])[sure]
     w, s, shown = slopes.w[sure], slopes.s[sure], 1 + shown[sure]
-    far, most = slopes.at.d[sure].abs(), size.amax(-1)
+    far, most = slopes.view.d[sure].abs(), size.amax(-1)
     summed = most[:, None]
     if 0.5 < getattr(curve, "b", 0) < 1:
         # A slope that rises vertically shows the last bit of the threshold: what it
         # changes by where u moves by half an ulp to each side, from 0 at the end.
-        u = slopes.at.u[sure]
+        u = slopes.view.u[sure]
         half = 0.5 * eps * (1 + abs(u))
         change = curve.slope(u + half) - curve.slope(u - half)
         summed = summed * (w + change.clip(0) / eps)
