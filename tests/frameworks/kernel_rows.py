@@ -120,7 +120,7 @@ def exact_pull(x, g, a, t, curve):
     else:
         steep = torch.ones_like(u) * (curve.support[0] == -np.inf)
     shown = torch.where(found.s > 0, steep * (1 + abs(u)), 0)
-    return selection_rule.pull_selection(curve, at, False, g, None), found, shown
+    return selection_rule.pull_selection(curve, point, False, g, None), found, shown
 
 
 def gradient_errors(x, k, curve, seed=0):
