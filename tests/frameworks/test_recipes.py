@@ -211,6 +211,8 @@ for loss, wanted in ((contrastive, 0), (lambda *both: recall_loss(*both, 4, 1.0)
     loss(similar, relevant).backward()
     assert similar.grad[1:].any() and not similar.grad[0].any()
     assert loss(similar[:1], relevant[:1]) == wanted
+counted = 4 / 5 * recall(similar[1:], relevant[1:], 4)
+assert torch.allclose(recall(similar, relevant, 4), counted)
 """,
     "top-5": """
 scores, y = torch.randn(40, 12, requires_grad=True), torch.randint(12, (40,))
@@ -219,6 +221,16 @@ for log in (False, True):
     assert (scores.grad.gather(1, y[:, None]) < 0).all()
 cold = top_k_error(scores, y, tau=1e-6)
 assert abs(1 - cold - top_k_accuracy(scores, y)) < 1e-6
+axes = scores.reshape(5, 8, 12), y.reshape(5, 8)  # the classes are on the last one
+assert torch.allclose(top_k_error(*axes), top_k_error(scores, y))
+keep = torch.arange(40) % 3 > 0
+assert top_k_error(scores[keep], y[keep]) > 0
+try:
+    top_k_error(scores, y.where(keep, -100))
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("a class that cross entropy would ignore")
 """,
     "ranking": """
 scores = torch.randn(3, 4, 9, requires_grad=True)
@@ -235,7 +247,8 @@ for usual, ideally in zip((softmax_loss, pairwise), far):
     none = scores[0].detach().requires_grad_()  # lists of padding, without relevant
     usual(none, gains[0], where[0] & (torch.arange(4) > 0)[:, None]).backward()
     assert none.grad.isfinite().all() and not none.grad[0].any()
-    assert usual(scores, 0 * gains, where) == 0
+    for given in ({}, {"lambdas": False}) if usual is pairwise else ({},):
+        assert usual(scores, 0 * gains, where, **given) == 0  # a batch without pairs
 one = torch.tensor([[2.0, 1, 0]])  # by hand: two items of gain 0, and one of gain 3
 only = torch.tensor([[0.0, 0, 3]]), torch.ones(1, 3) > 0
 assert torch.allclose(softmax_loss(one, *only), -one.log_softmax(-1)[0, 2])
@@ -411,6 +424,22 @@ def test_the_temperature_of_annealing_compiles_nothing_again():
     for t in range(4):
         step(scores, annealing(t, scores, 2))
     assert counter.frame_count == 1
+
+
+def test_the_temperature_of_annealing_is_that_of_all_processes(monkeypatch):
+    """With the two lines of its bullet on several devices."""
+    text = "\n".join("".join(cell["source"]) for cell in cells("annealing"))
+    (bullet,) = re.findall(r"^- \*\*Several devices\.\*\*.*", text, re.MULTILINE)
+    above, *lines = re.findall(r"`([^`]+)`", bullet)[:3]
+    code = to_copy("annealing")
+    (indent,) = re.findall(rf"^( +){re.escape(above)}$", code, re.MULTILINE)
+    defined, other = {}, torch.tensor(3.0)
+    exec(code.replace(above, f"\n{indent}".join([above, *lines])), defined)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda one: one.add_(other))
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    scores = torch.randn(12, 6)
+    wanted = (scores.std(-1).mean() + other) / 2
+    torch.testing.assert_close(defined["Annealing"](40)(0, scores, 2), wanted)
 
 
 def mixture(n, k, width=6, out=5, **given):
@@ -826,6 +855,86 @@ def test_a_masked_loss_of_retrieval_compiles(name):
     given += (0.5, where) if name == "recall_loss" else (where,)
     compiled = torch.compile(loss, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(*given), loss(*given))
+
+
+def test_the_recall_of_the_numbers_of_an_index_is_that_of_the_page():
+    (code,) = blocks("recall-at-k", "ids")
+    names = {"wanted": torch.tensor([[3, 1, 6], [5, -1, -1], [-1, -1, -1]]), "k": 2}
+    relevant = torch.zeros(3, 7)
+    relevant[0, [1, 3, 6]] = relevant[1, 5] = 1
+    similar = torch.randn(3, 7, generator=torch.Generator().manual_seed(0))
+    similar[0, 3] = similar[1, 5] = 9
+    names["ids"] = similar.topk(2).indices
+    names["ids"][1, 1] = names["ids"][2, 1] = -1  # as an index fills up
+    *first, last = code.splitlines()
+    exec("\n".join(first), names)
+    found = eval(last, names)
+    function = copied("recall-at-k", "recall")
+    pairs = zip(similar, relevant, strict=True)
+    assert found.tolist() == [float(function(*pair, 2)) for pair in pairs]
+    assert found[1] == 1 and 0 < found[0]
+
+
+# Two processes, each with its queries, and documents that it gathers from both.
+GATHERED = """
+import sys
+from datetime import timedelta
+
+import torch.distributed as dist
+
+rank, compiled = int(sys.argv[1]), sys.argv[2] == "compiled"
+given = {"rank": rank, "world_size": 2, "timeout": timedelta(seconds=120)}
+dist.init_process_group("gloo", init_method=f"file://{STORE}", **given)
+torch.manual_seed(0)
+x, y = torch.randn(2, 5, 3), torch.randn(2, 5, 4)  # the pairs of both
+one, two = torch.randn(3, 6, requires_grad=True), torch.randn(4, 6, requires_grad=True)
+
+def compare(similar, relevant):
+    return recall_loss(similar, relevant, 3, 1.0) + contrastive(similar, relevant)
+
+def gathered(x, y):
+    query, document = x @ one, y @ two
+    {code}
+    return compare(similar, relevant)
+
+def slopes(loss):
+    return torch.autograd.grad(loss, (one, two))
+
+if compiled:
+    gathered = torch.compile(gathered, backend="eager", fullgraph=True)
+found = slopes(gathered(x[rank], y[rank]))
+query, document = x.flatten(0, 1) @ one, y.flatten(0, 1) @ two
+whole = slopes(compare(query @ document.mT, torch.eye(10)))
+for mine, wanted in zip(found, whole, strict=True):
+    dist.all_reduce(mine)  # as DDP does
+    torch.testing.assert_close(mine / 2, wanted)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled"])
+def test_documents_of_other_devices_have_their_gradients(way, tmp_path):
+    """With the lines of the page, those of the whole batch."""
+    if not hasattr(torch.distributed._functional_collectives, "all_gather_single"):
+        pytest.skip("the page says that it is of PyTorch 2.13")
+    (code,) = blocks("recall-at-k", "all_gather_single")
+    head, body = code.split("\n\n")
+    lines = body.strip().replace("\n", "\n    ")
+    store = f"STORE = {str(tmp_path / 'store')!r}\n"
+    program = tmp_path / "gathered.py"
+    text = GATHERED.replace("{code}", lines)
+    program.write_text(f"{to_copy('recall-at-k')}\n{head}\n{store}{text}")
+    both = [
+        subprocess.Popen(
+            [sys.executable, program, str(rank), way],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        for rank in (0, 1)
+    ]
+    errors = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], errors
 
 
 def test_the_losses_are_those_of_jax():
