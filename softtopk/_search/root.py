@@ -123,9 +123,9 @@ def advance(
 
     A row takes one last step in two cases.  One is a step so short that the bound of
     the curve's second derivative leaves an excess within that rounding error (derived
-    in *computing/search*).  The other is an excess that the rounding of the distances can
-    cause: half an ulp of them times W, or times P + C if that is less.  Their size is
-    taken as `common_distance` = |f^-1(k/n)|: that of all scores, if they are equal.
+    in *computing/search*).  The other is an excess that the rounding of the distances
+    can cause: half an ulp of them times W, or times P + C if that is less.  Their size
+    is taken as `common_distance` = |f^-1(k/n)|: that of all scores, if they are equal.
 
     For a curve that reaches 0 and 1, P + C may vanish at the threshold.  So an excess
     of eps / 16 (of as many times k or n - k if these are below 1) is rounding too.
