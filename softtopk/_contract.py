@@ -271,10 +271,7 @@ class Adapter(Protocol):
         """
 
     def runs(self, index: Any, n: int) -> Any:
-        """`scatter` to ascending indices, as a function of the values.
-
-        Its relative error does not grow with the number of equal indices.
-        """
+        """`scatter` to ascending indices, as a function; long runs lose no accuracy."""
 
     def blocks(self, points: Any, tau: Any, ways: Any, whole: bool) -> Any:
         """The blocks of a line, with the members of `all_thresholds.Blocks`.

@@ -114,16 +114,14 @@ class NumPy(Base):
         flat = _of_rows(index, n).reshape(-1)
         long = np.unique(flat[_IN_TURN:][flat[_IN_TURN:] == flat[:-_IN_TURN]])
         ends = np.searchsorted(flat, [long, long + 1])
-        starts = np.cumsum(ends[1] - ends[0]) - (ends[1] - ends[0])
         inner = [np.arange(*pair) for pair in ends.T]
+        starts = np.cumsum([0, *map(len, inner[:-1])])
 
         def sums(values: Any) -> Any:
-            values = values.reshape(-1)
-            out = np.zeros(len(index) * n, values.dtype)
+            values, out = values.reshape(-1), np.zeros(len(index) * n, values.dtype)
             np.add.at(out, flat, values)
-            if inner:
-                pairwise = np.add.reduceat(values[np.concatenate(inner)], starts)
-                out[long] = pairwise
+            if inner:  # in pairs
+                out[long] = np.add.reduceat(values[np.concatenate(inner)], starts)
             return out.reshape(-1, n)
 
         return sums

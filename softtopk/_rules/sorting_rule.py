@@ -65,10 +65,8 @@ class SortedRows(Thresholds):
 
     def _differences(self, over: Both, rise: Any, sums: Any) -> Any:
         """What each point adds to the sums of the point before, and of that after."""
-        before, after = sums
-        return self._rise(over, rise, before, False), self._rise(
-            over, rise, after, True
-        )
+        ways = zip(sums, (False, True), strict=True)
+        return [self._rise(over, rise, v, back) for v, back in ways]
 
     def _rise(self, over: Both, rise: Any, sums: Any, back: bool) -> Any:
         def step(decay: Any, rise: Any, sums: Any) -> Any:
@@ -93,17 +91,15 @@ class SortedRows(Thresholds):
         """
         found = []
         for count, back in zip(sums, (False, True), strict=True):
-            fine = self._by_rises(over, rise, count, back) if smooth.any() else None
-            rough = None
+            fine = rough = None
+            if smooth.any():
+                step = over.onwards(-rise if back else rise, back)
+                fine = over.sums(step * count, back)
             if not smooth.all():
                 rough = over.others(t, back)
                 rough = self.xp.entrywise(lambda v, t, n: v - t * n, rough, t, count)
             found.append(self._either(smooth, fine, rough))
         return found
-
-    def _by_rises(self, over: Both, rise: Any, count: Any, back: bool) -> Any:
-        step = over.onwards(-rise if back else rise, back)
-        return over.sums(step * count, back)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
@@ -156,57 +152,51 @@ class SortedRows(Thresholds):
         """The slopes of thresholds at the next scores below and, unless 0, above."""
         return (self.low, self.high) if self.beta else (self.low,)
 
-    def at_scores(self, values: Any) -> list[Any]:
-        """Values of thresholds for these scores, summed at each of them."""
-        # The n + 1 gaps are those above each score, and one below them all.
-        gaps = zip(values, (slice(-1), slice(1, None)), strict=False)
-        return [self.in_gaps(v)[..., scores] for v, scores in gaps]
-
     @once
     def in_gaps(self) -> Any:
-        """The function that sums values of the thresholds in each gap of the scores."""
+        """The function that sums values of thresholds in each of n + 1 gaps."""
         return self.xp.runs(self.a, self.x.shape[-1] + 1)
 
-    def carried(self, values: Any) -> list[Any]:
-        """The first values, summed over the scores up to each, the next from it on."""
-        ways = zip(values, (False, True), strict=False)
-        return [self.over_scores.sums(v, back) for v, back in ways]
+    def carried(self, values: Any, rise: Any = None) -> list[Any]:
+        """Sums of values over the thresholds above each score, and of others below it.
 
-    def _with_ends(self, v: Any, back: bool) -> Any:
-        """These sums; the first value may be by far the largest, and is kept apart."""
-        xp, start = self.xp, self.last if back else 0 * self.last
-        first, at = xp.take(v, start), xp.take(self.x, start)
-        if self.full:
-            v[..., -1 if back else 0] = 0
-        else:
-            v = xp.put(v, start, 0)
-        out = self.over_scores.sums(v, back)
+        A value counts at the score next to its threshold, times the decay from there.
+        Those less a vector, whose falls are `rise`, are carried on by the slopes.
+        """
+        xp, x, found = self.xp, self.x, []
+        for back, v in zip((False, True), values, strict=False):
+            v = self.in_gaps(v)[..., back : x.shape[-1] + back]
+            if rise is not None:
+                v = v + self._rise(self.over_scores, rise, self.slopes[back], back)
+            # The first may be by far the largest: one exponential rounds it less.
+            start = self.last if back else 0 * self.last
+            first, at = xp.take(v, start), xp.take(x, start)
+            if self.full:
+                v[..., -1 if back else 0] = 0
+            else:
+                v = xp.put(v, start, 0)
+            v = self.over_scores.sums(v, back)
 
-        def add(x: Any, sums: Any) -> tuple[()]:
-            away = self.apart(x, at) if back else self.apart(at, x)
-            sums += first * xp.exp(-away)
-            return ()
+            def add(x: Any, sums: Any, at: Any = at, first: Any = first) -> tuple[()]:
+                sums += first * xp.exp(-abs(self.apart(x, at)))
+                return ()
 
-        xp.entrywise(add, self.x, out)
-        return out
+            xp.entrywise(add, x, v)
+            found.append(v)
+        return found
 
     @once
-    def slopes(self) -> list[Any]:
+    def slopes(self) -> Any:
         """The slopes at each score, summed over the thresholds above and below."""
         if self.xp.in_memory:
-            ways = zip(self.at_scores(self.sides), (False, True), strict=False)
-            return [self._with_ends(v, back) for v, back in ways]
-        given = zip((self.E, self.e), self.beside(self.place), self.others, strict=True)
-        return [
-            slope * (1 + self.xp.take(count, k))
-            for slope, k, count in given
-            if count is not None
-        ]
+            return self.carried(self.sides)
+        take = self.xp.take
+        given = zip(self.next_slopes, self.beside(self.place), self.others, strict=True)
+        return [w * (1 + take(v, k)) for w, k, v in given if v is not None]
 
     def ranks(self) -> Any:
         """The ranks, in the order in which the scores were given."""
-        xp = self.xp
-        count = xp.astype(self.count, self.x.dtype)
+        xp, count = self.xp, self.xp.astype(self.count, self.x.dtype)
 
         def rank(place: Any, above: Any, *below: Any) -> Any:
             out = xp.astype(place + 1, above.dtype) - above
@@ -233,7 +223,7 @@ class SortedRows(Thresholds):
     def _by_ranks(self, t: Any, apart: Any, factor: Any) -> Any:
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
         smooth = self._is_smooth(t)
-        fine = self._moves_by_rises(t, apart) if smooth.any() else None
+        fine = self._moves_by_rises(t, smooth, apart) if smooth.any() else None
         rough = None if smooth.all() else self._moves(self.centred(t))
         out = self.back(self.only(self.taken, self._either(smooth, fine, rough)))
         out *= factor
@@ -250,41 +240,26 @@ class SortedRows(Thresholds):
             m = sum(w * xp.take(v, k) for w, v, k in given) / (W + least)
             return tuple([w * m for w in sides])
 
-        means = xp.entrywise(means, self.a, self.W, *self.sides)
-        moved = self.carried(self.at_scores(means))
+        moved = self.carried(xp.entrywise(means, self.a, self.W, *self.sides))
+        many = len(moved)
 
-        def add(out: Any, t: Any, *sums: Any) -> tuple[()]:
-            slopes = sums[-len(self.sides) :]
-            out += sum(sums[: -len(slopes)]) - t * sum(slopes)
-            return ()
+        def total(t: Any, *sums: Any) -> Any:
+            return sum(sums[:many]) - t * sum(sums[many:])
 
-        xp.entrywise(add, moved[0], t, *moved[1:], *self.slopes)
-        return moved[0]
+        return xp.entrywise(total, t, *moved, *self.slopes)
 
-    def _moves_by_rises(self, t: Any, apart: Any) -> Any:
+    def _moves_by_rises(self, t: Any, smooth: Any, apart: Any) -> Any:
         """These sums by the differences of neighbours."""
-        xp, over, least = self.xp, self.over_scores, float(self.xp.finfo(t.dtype).tiny)
-        rise = apart(t[..., :-1], t[..., 1:])
-        after = self._by_rises(over, rise, self.lower, True)
-        before = self._by_rises(over, rise, self.higher, False) if self.beta else None
+        xp, rise = self.xp, apart(t[..., :-1], t[..., 1:])
+        given = self.over_scores, t, smooth, rise, (self.higher, self.lower)
+        found = self.means(self.apart_sums(*given), t, apart)
 
-        def away(a: Any, W: Any, low: Any, *high: Any) -> tuple[Any, ...]:
-            above, below = self.beside_threshold(a)
-            both = low * xp.take(after, below)
-            if not high:
-                return (low * (both / (W + least)),)
-            both = both + high[0] * xp.take(before, above)
-            across = apart(xp.take(t, above), xp.take(t, below))
-            H, L = 1 + xp.take(self.higher, above), 1 + xp.take(self.lower, below)
-            down, up = both + high[0] * H * across, both - low * L * across
-            return low * (down / (W + least)), high[0] * (up / (W + least))
+        def away(a: Any, at: Any, rest: Any, *sides: Any) -> tuple[Any, ...]:
+            near = zip(sides, self.beside_threshold(a)[::-1], strict=False)
+            return tuple([w * (apart(at, xp.take(t, k)) + rest) for w, k in near])
 
-        found = self.at_scores(xp.entrywise(away, self.a, self.W, *self.sides))
-        moved = zip(found, self.slopes, (False, True), strict=False)
-        return sum(
-            over.sums(v + self._rise(over, rise, count, back), back)
-            for v, count, back in moved
-        )
+        values = xp.entrywise(away, self.a, *found, *self.sides)
+        return sum(self.carried(values, rise))
 
     @once
     def nearest(self) -> Any:
@@ -450,7 +425,8 @@ class SortedRows(Thresholds):
             self.rise * (T + r) + Dt * (X + q) + self.rise * Dt * (S - s)
         )
         inner = 0
-        for slope, k in zip((-self.E, self.e), self.beside(self.place), strict=True):
+        E, e = self.next_slopes
+        for slope, k in zip((-E, e), self.beside(self.place), strict=True):
             away = self.signed(x, xp.take(self.points[0], k)) - xp.take(c, k)
             inner = inner + slope * away * (apart(t, xp.take(at, k)) - xp.take(rest, k))
         return out + xp.scatter(self.only(self.taken, inner), self.place, x.shape[-1])
@@ -489,7 +465,7 @@ class SortedRows(Thresholds):
         own = xp.take(g, self.place)
         out, sides = self.own * own, self.beside(self.place)
         for slope, k, count, more, sign in zip(
-            (self.E, self.e), sides, sums, rest, (1, -1), strict=True
+            self.next_slopes, sides, sums, rest, (1, -1), strict=True
         ):
             away = sign * (self.signed(self.x, xp.take(at, k)) - xp.take(c, k))
             out = out + slope * (xp.take(more, k) + away * (xp.take(count, k) - own))
@@ -534,8 +510,9 @@ class SortedRows(Thresholds):
         U, V = self.over_thresholds(one * xp.exp(-delta), one * xp.exp(delta))
         rank = xp.astype(self.place, self.x.dtype) + 1
         above, below = self.beside(self.place)
-        rank = rank - self.E * xp.exp(z) * xp.take(U, above)
-        rank = rank + self.e * xp.exp(-z) * xp.take(V, below)
+        E, e = self.next_slopes
+        rank = rank - E * xp.exp(z) * xp.take(U, above)
+        rank = rank + e * xp.exp(-z) * xp.take(V, below)
         return self.back(self.only(self.taken, rank))
 
     def moved_sort(self, x: Any, tau: Any) -> Any:

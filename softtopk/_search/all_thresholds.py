@@ -289,8 +289,6 @@ class Thresholds:
     points : list of two (..., n - 1) arrays
         These scores, and the distances of the thresholds from them in units of tau,
         negative below.
-    E, e : (..., n) arrays
-        The slopes at each score of the next threshold above and below.
     """
 
     def __init__(self, xp: Adapter, curve: Curve, x: Any, tau: Any) -> None:
@@ -481,16 +479,6 @@ class Thresholds:
 
         sides: tuple[Any, Any] = xp.entrywise(found, self.x, self.place, self.taken)
         return sides
-
-    @property
-    def E(self) -> Any:
-        """The first of these slopes."""
-        return self.next_slopes[0]
-
-    @property
-    def e(self) -> Any:
-        """The second of them."""
-        return self.next_slopes[1]
 
     @once
     def nearest_thresholds(self) -> tuple[Any, Any]:

@@ -186,12 +186,11 @@ class FoldedBlocks(_Blocks):
         before = {back: self.before(back) for back in self.ends}
         first = [p[:, ::size, None] for p in points]
         join = {back: _terms(v, first, self.tau) for back, v in before.items()}
-        dtype = points[0].dtype
-        below = {own: np.tri(size, k=own - 1, dtype=dtype) for own in (False, True)}
+        ones = np.ones((size, size), points[0].dtype)
         total = {
-            (back, own): m if back else np.array(m.T, order="C")
-            for own, m in below.items()
+            (back, own): np.tril(ones, own - 1) if back else np.triu(ones, 1 - own)
             for back in ways
+            for own in (False, True)
         }
         # One array of all parts: the system provides a large one in larger pages.
         folds = np.empty((2, self.rows, self.many, size), points[0].dtype)

@@ -163,9 +163,10 @@ def test_derivatives_of_ranks_are_a_few_eps_of_their_slopes(name, kind):
             off = abs(double.by_ranks(t) - extended.by_ranks(t.astype(np.longdouble)))
             U, V = extended.others
             above, below = extended.beside(extended.place)
-            slopes = extended.E * (1 + NumPy.take(U, above))
+            E, e = extended.next_slopes
+            slopes = E * (1 + NumPy.take(U, above))
             if V is not None:
-                slopes = slopes + extended.e * (1 + NumPy.take(V, below))
+                slopes = slopes + e * (1 + NumPy.take(V, below))
             slopes = extended.back(slopes) / tau
             wanted = abs(extended.by_ranks(t.astype(np.longdouble)))
         assert (off <= 8 * EPS * (slopes + 1e-12 * slopes.max())).all()
