@@ -157,7 +157,7 @@ class SortedRows(Thresholds):
         """The function that sums values of thresholds in each of n + 1 gaps."""
         return self.xp.runs(self.a, self.x.shape[-1] + 1)
 
-    def carried(self, values: Any, rise: Any = None) -> list[Any]:
+    def carried(self, values: Any, rise: Any = None, ends: bool = False) -> Any:
         """Sums of values over the thresholds above each score, and of others below it.
 
         A value counts at the score next to its threshold, times the decay from there.
@@ -168,6 +168,9 @@ class SortedRows(Thresholds):
             v = self.in_gaps(v)[..., back : x.shape[-1] + back]
             if rise is not None:
                 v = v + self._rise(self.over_scores, rise, self.slopes[back], back)
+            if not ends:
+                found.append(self.over_scores.sums(v, back))
+                continue
             # The first may be by far the largest: one exponential rounds it less.
             start = self.last if back else 0 * self.last
             first, at = xp.take(v, start), xp.take(x, start)
@@ -189,7 +192,7 @@ class SortedRows(Thresholds):
     def slopes(self) -> Any:
         """The slopes at each score, summed over the thresholds above and below."""
         if self.xp.in_memory:
-            return self.carried(self.sides)
+            return self.carried(self.sides, ends=True)
         take = self.xp.take
         given = zip(self.next_slopes, self.beside(self.place), self.others, strict=True)
         return [w * (1 + take(v, k)) for w, k, v in given if v is not None]
