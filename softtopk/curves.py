@@ -35,7 +35,7 @@ Derived in *selection/threshold* (every curve), *selection/exponential*,
 # _search/curve_sums.py         all but entmax   the other libraries; for a long row the
 #                                                functions below take up to 3 times as
 #                                                long, and a compiler stores more arrays
-# _search/numpy_entmax.py       entmax           k = 1 looks at the few scores that can
+# _search/numpy_simplex.py      entmax           k = 1 looks at the few scores that can
 #                                                have a share, and loses no digits
 # _search/all_thresholds.py     exp, laplace     all thresholds of a row in O(n)
 # _kernels/triton_curves.py     all              a kernel calls no Python

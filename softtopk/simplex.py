@@ -42,7 +42,7 @@ from ._rows.numpy_rows import (
     temperatures_of,
     truncated_numpy_rows,
 )
-from ._search.numpy_entmax import entmax_shares, log_shares, softmax_shares
+from ._search.numpy_simplex import entmax_shares, log_shares, softmax_shares
 from .hard import top_k
 
 __all__ = [

@@ -25,8 +25,8 @@ from .._rows.numpy_rows import (
 from .._rules.sorting_rule import SortedRows
 from .._search import costs_search
 from .._search.numpy_balance import on_matrix
-from .._search.numpy_entmax import entmax_shares, log_shares
 from .._search.numpy_search import solve
+from .._search.numpy_simplex import entmax_shares, log_shares
 from .._search.numpy_subset import numpy_partition
 from ..curves import CLIP, EXP, Curve, Entmax
 from .numpy_derivatives import CostPoint, Point

@@ -16,8 +16,8 @@ from .._search.numpy_sums import scheme_of
 from . import torch_autograd as autograd
 from . import torch_autograd_balance, torch_autograd_costs, torch_autograd_subset
 from . import torch_autograd_selection as selection
-from . import torch_autograd_sorting as arranging
 from . import torch_internals as internals
+from . import torch_sorting_on_numpy as sorting_on_numpy
 from .torch_functions import PLAIN, Arrays, is_divided
 
 
@@ -67,7 +67,7 @@ class Torch(Arrays):
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
         if Torch.how(x, curve, check).scheme and not internals.in_dual_level():
-            return arranging.arrange(what, curve, x, tau)
+            return sorting_on_numpy.arrange(what, curve, x, tau)
         at = SortedRows(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
         eager = not (internals.transformed() or torch.compiler.is_compiling())

@@ -16,7 +16,7 @@ from .._rows.adapter_rows import (
     truncated_rows,
 )
 from .._rows.numpy_rows import as_column, check_integer, real_number, real_numbers
-from .._search.numpy_entmax import below_top
+from .._search.numpy_simplex import below_top
 from ..curves import CLIP, Entmax
 from . import entmax_alpha as _entmax
 from .hard_body import hard

@@ -21,13 +21,13 @@ from .._rows.numpy_rows import (
 from ..curves import CLIP, Curve, Entmax
 from .balance_search import BalanceOptions
 from .numpy_balance import balanced_distances, on_matrix
-from .numpy_entmax import entmax_row, entmax_shares
 from .numpy_search import solve
+from .numpy_simplex import entmax_row, entmax_shares
 from .numpy_subset import all_or_none, law_blocks
 
 _SEARCHED_LENGTH, _SEARCHED_ENTRIES = 512, 1 << 13
 """Rows of entmax up to the first length go to the search of selections if all rows have
-more entries than the second; all others to `numpy_entmax.py`, with its own limits.
+more entries than the second; all others to `numpy_simplex.py`, with its own limits.
 """
 
 

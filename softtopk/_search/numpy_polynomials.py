@@ -1,4 +1,7 @@
-"""The passes of `polynomials` over long rows on NumPy, block by block."""
+"""`weights` and `horner` of `polynomials` on NumPy, for blocks of rows in turn.
+
+The products of polynomials and their scaling are in `polynomials`, for every library.
+"""
 
 from __future__ import annotations
 

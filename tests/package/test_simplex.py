@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softtopk import curves, linearize, soft_topk
-from softtopk._search import numpy_entmax as solver
+from softtopk._search import numpy_simplex as solver
 from softtopk.simplex import (
     entmax,
     log_softmax,

@@ -1,4 +1,8 @@
-"""Sorts and ranks of tensors on the CPU by NumPy, in double precision."""
+"""Sorts and ranks of tensors on the CPU by NumPy, in double precision, and autograd.
+
+`Torch.arrange` in `torch_adapter` calls this only if the values may be looked at.  It
+differentiates what is compiled, mapped or in forward mode itself.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ def _tensor(rows: Any, like: Any) -> Any:
 
 
 class Arrange(Function):
-    """The sort or the ranks; first derivatives by NumPy, others by PyTorch."""
+    """The sort or the ranks: their gradient by NumPy, of higher order by PyTorch."""
 
     @staticmethod
     def forward(ctx: Any, what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:

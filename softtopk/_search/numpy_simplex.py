@@ -1,9 +1,10 @@
-r"""Shares at k = 1 (entmax), from the few scores near the largest.
+r"""Softmax, its logarithm and its sum, and entmax on NumPy.
 
 With :math:`b=\alpha-1` the shares of entmax are
 :math:`[m^b-b\,(x_{(1)}-x_i)]_+^{1/b}`, where m is the largest share.  So for b > 0
-only scores within :math:`1/b` of the largest can have a positive share.  Entmax is
-softmax at b = 0 and sparsemax at b = 1.  Below 0 every finite score has a share.
+only scores within :math:`1/b` of the largest can have a positive share, and entmax is
+found from these alone.  It is softmax at b = 0 and sparsemax at b = 1.  Below 0 every
+finite score has a share.
 Derived in *distributions/entmax* and, for b below 0, *distributions/entmax-orders*.
 """
 
