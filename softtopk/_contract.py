@@ -358,7 +358,7 @@ class Adapter(Protocol):
     def partition(self, rows: Any) -> tuple[Any, Any]:
         """`log_partition` of rows and its derivative by the scores, without `program`.
 
-        In place of `subset_law.found` and `subset_law.partition`.
+        In place of `subset_law.solved_law` and `subset_law.partition`.
         """
 
     def is_divided(self, x: Any) -> bool:
@@ -394,7 +394,7 @@ class Adapter(Protocol):
         """
 
     def subset(self, x: Any, whole: Any, part: Any, tau: Any) -> Any:
-        """The fields of `subset_law.Found`, whose p has the derivative of
+        """The fields of `subset_law.SubsetLaw`, whose p has the derivative of
         `subset_rule.product`.
 
         By default p is differentiated operation by operation.

@@ -105,7 +105,7 @@ class Base:
 
     @classmethod
     def subset(cls, *rows: Any) -> Any:
-        return cls.program(subset_law.found, *rows)  # type: ignore[attr-defined]
+        return cls.program(subset_law.solved_law, *rows)  # type: ignore[attr-defined]
 
     @staticmethod
     def traced(values: Any, like: Any) -> Any:

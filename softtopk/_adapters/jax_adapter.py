@@ -461,7 +461,7 @@ def _columns(numbers: Any) -> Any:
 
 @jax.custom_jvp
 def _subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
-    return tuple(subset_law.found(ADAPTER, x, whole, part, tau))
+    return tuple(subset_law.solved_law(ADAPTER, x, whole, part, tau))
 
 
 @_subset.defjvp

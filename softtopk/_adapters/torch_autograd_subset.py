@@ -17,11 +17,11 @@ from .torch_autograd import as_rows_of, batched, is_last, tangents_of
 
 
 class Subset(Function):
-    """From x, k and tau to the fields of `subset_law.Found`: p, and constants."""
+    """From x, k and tau to the fields of `subset_law.SubsetLaw`: p, and constants."""
 
     @staticmethod
     def forward(x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, ...]:
-        return tuple(subset_law.found(namespace(x), x, whole, part, tau))
+        return tuple(subset_law.solved_law(namespace(x), x, whole, part, tau))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -70,22 +70,22 @@ class QuickSubset(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:
         given = x, whole, part, tau
-        law = numpy_for_libraries.marginals_by_numpy(
+        by_numpy = numpy_for_libraries.marginals_by_numpy(
             *(v.numpy(force=True) for v in given)
         )
-        if law is None:  # a row is out of range
-            ctx.blocks, found = None, subset_law.found(namespace(x), *given)
+        if by_numpy is None:  # a row is out of range
+            ctx.blocks, law = None, subset_law.solved_law(namespace(x), *given)
         else:
-            values, ctx.blocks = law
-            found = subset_law.Found(*map(torch.from_numpy, values))
+            values, ctx.blocks = by_numpy
+            law = subset_law.SubsetLaw(*map(torch.from_numpy, values))
         if not any(ctx.needs_input_grad) and not internals.in_dual_level():
             ctx.blocks = None
-        ctx.mark_non_differentiable(*found[1:])
+        ctx.mark_non_differentiable(*law[1:])
         ctx.set_materialize_grads(False)
-        at = *given, *found[1:3]
+        at = *given, *law[1:3]
         ctx.save_for_backward(*at)
         ctx.save_for_forward(*at)
-        return tuple(found)
+        return tuple(law)
 
     @staticmethod
     def backward(ctx: Any, g: Any, *_: Any) -> tuple[Any, ...]:

@@ -106,8 +106,8 @@ def pair_marginals(
     """
     rows = checked(xp, x, k, temperature, axis, where, check, integer_k=True)
     law, given = law_of(xp, rows), (rows.x, rows.whole, rows.part, rows.tau)
-    found = xp.program(subset_law.pairs, *given, law.a, law.t)
-    return xp.astype(rows.spoil(xp, found), rows.dtype)
+    P = xp.program(subset_law.pairs, *given, law.a, law.t)
+    return xp.astype(rows.spoil(xp, P), rows.dtype)
 
 
 def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
@@ -120,7 +120,7 @@ def subset_sum(xp: Adapter, rows: Rows) -> tuple[Any, Any, Callable[[], Any]]:
     return value, law.p, entropy
 
 
-def sum_of(xp: Adapter, rows: Rows, law: subset_law.Found) -> tuple[Any, Any]:
+def sum_of(xp: Adapter, rows: Rows, law: subset_law.SubsetLaw) -> tuple[Any, Any]:
     """`log_partition` of rows with this law, and its derivative by tau."""
     at = rows.x, rows.whole, rows.part, rows.tau
     *found, u = xp.program(subset_law.partition, *at, law)
@@ -135,7 +135,7 @@ def sum_of(xp: Adapter, rows: Rows, law: subset_law.Found) -> tuple[Any, Any]:
 
 
 def with_fits_of(
-    xp: Adapter, rows: Rows, law: subset_law.Found, check: bool | None
+    xp: Adapter, rows: Rows, law: subset_law.SubsetLaw, check: bool | None
 ) -> Rows:
     """The rows, with `in_range` False where values that nobody looked at are not."""
     if xp.own_rows or xp.looks(rows.x, check):
@@ -143,6 +143,6 @@ def with_fits_of(
     return rows.with_in_range(xp, law.t == law.t)
 
 
-def law_of(xp: Adapter, rows: Rows) -> subset_law.Found:
+def law_of(xp: Adapter, rows: Rows) -> subset_law.SubsetLaw:
     """The law of the random subsets of the rows."""
-    return subset_law.Found(*xp.subset(rows.x, rows.whole, rows.part, rows.tau))
+    return subset_law.SubsetLaw(*xp.subset(rows.x, rows.whole, rows.part, rows.tau))

@@ -61,34 +61,34 @@ def pull_subset(xp: Adapter, tilt: Tilt, g: Any) -> tuple[Any, Any]:
 
 def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
     """The Jacobian of p by x / tau times g."""
-    v, u = tilt.v, xp.stored(tilt.skew)
+    v, skew = tilt.v, xp.stored(tilt.skew)
     total = xp.where(tilt.inner, xp.sum(v, axis=-1), 1)
     g = xp.where(tilt.on, g, 0)
     g = g - (xp.sum(v * g, axis=-1) / total)[..., None]
     chord, sine, sine_squared, cosine_squared, real, imaginary, _ = circle
 
-    def h_and_i(u: Any, vg: Any, sine_squared: Any, cosine_squared: Any) -> Any:
-        weight = vg / (sine_squared * u * u + cosine_squared)
-        return weight * u, weight
+    def h_and_i(skew: Any, vg: Any, sine_squared: Any, cosine_squared: Any) -> Any:
+        weight = vg / (sine_squared * skew * skew + cosine_squared)
+        return weight * skew, weight
 
-    h, i = xp.over_entries(h_and_i, [u, v * g], (sine_squared, cosine_squared))
+    h, i = xp.over_entries(h_and_i, [skew, v * g], (sine_squared, cosine_squared))
     h, i = 0.5 * chord * h, sine * i
     h = h - xp.sum(real * h - imaginary * i, axis=-1)[..., None]
     h, i = real * h - imaginary * i, real * i + imaginary * h
 
-    # d Re zeta^2 = c - 2 c cos^2(t/2) / d, and d^2 Im zeta^2 = u c sin t
+    # d Re zeta^2 = c - 2 c cos^2(theta/2) / d, and d^2 Im zeta^2 = skew c sin theta
     def terms(
-        u: Any,
+        skew: Any,
         h: Any,
         i: Any,
-        a: Any,
-        b: Any,
-        c: Any,
+        over_d: Any,
+        over_square: Any,
+        skewed: Any,
         sine_squared: Any,
         cosine_squared: Any,
     ) -> Any:
-        d = sine_squared * u * u + cosine_squared
-        return (h * u - i) / d, (a - (b + c * u) / d) / d
+        d = sine_squared * skew * skew + cosine_squared
+        return (h * skew - i) / d, (over_d - (over_square + skewed * skew) / d) / d
 
     of_squares = (
         chord * real,
@@ -96,7 +96,7 @@ def product(xp: Adapter, tilt: Tilt, circle: Circle, g: Any) -> Any:
         chord * sine * imaginary,
     )
     at = [xp.stored(w) for w in (0.5 * chord * h, sine * i, *of_squares)]
-    image, square = xp.over_nodes(terms, [u], (*at, sine_squared, cosine_squared))
+    image, square = xp.over_nodes(terms, [skew], (*at, sine_squared, cosine_squared))
     out = v * (image - v * g * square)
     drift = drift_of(xp, tilt, circle)
     p = xp.clip(tilt.pi + drift, 0, 1)

@@ -77,7 +77,7 @@ def simplex_by_numpy(x: Any, curve: Entmax, tau: float) -> Any:
 def marginals_by_numpy(
     x: Any, whole: Any, part: Any, tau: Any
 ) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The fields of `subset_law.Found`, and the blocks for `pull_subset_on_numpy`.
+    """The fields of `subset_law.SubsetLaw`, and the blocks for `pull_subset_on_numpy`.
 
     All rows have one temperature.  The result is None if a row is out of range.
     """

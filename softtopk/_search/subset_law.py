@@ -1,15 +1,20 @@
 r"""GradTopK from sums over rows, by the tilt and the circle of `softtopk.subset`.
 
 The shift s is the sigmoid's threshold at k - 1/2.  The marginals are the same for every
-s, so s and the nodes of the circle are treated as constants.  The marginals and all
-their derivatives then follow from :math:`\pi=\sigma(x-s)` by differentiating it.
+s, so s and the nodes of the circle are treated as constants.  What is left depends on
+:math:`\pi=\sigma((x-s)/\tau)` alone.  The derivative of the marginals is the formula in
+`softtopk._rules.subset_rule`; `pairs` is differentiated by the library itself.
+
+As in every search, a and t are the anchor and the offset of s, and
+:math:`u=(x-s)/\tau`.  The angle t of `softtopk.subset` is :math:`\theta` here, and the
+:math:`u_i=2\pi_i-1` of that module is `skew`.
 
 For an entry with :math:`\pi\ge1/2` the factor of the characteristic function is
-multiplied by :math:`e^{-it}`, to :math:`(1-\pi+\pi e^{it})e^{-it}`, and the number of
-these entries is kept as an integer.  Every factor is then :math:`1+e` with
-:math:`e=r(-c/2\pm i\sin t)` and :math:`r=\min(\pi,1-\pi)`.  A product of factors has
-the same form, :math:`(1+e)(1+f)=1+(e+f+ef)`, in which nothing cancels.  `_GROUP`
-factors are multiplied before one logarithm is taken of their product.
+multiplied by :math:`e^{-i\theta}`, to :math:`(1-\pi+\pi e^{i\theta})e^{-i\theta}`, and
+the number of these entries is kept as an integer.  Every factor is then :math:`1+e`
+with :math:`e=r(-c/2\pm i\sin\theta)` and :math:`r=\min(\pi,1-\pi)`.  A product of
+factors has the same form, :math:`(1+e)(1+f)=1+(e+f+ef)`, in which nothing cancels.
+`_GROUP` factors are multiplied before one logarithm is taken of their product.
 
 The product with the Jacobian is the formula that `softtopk.subset` derives.  It needs
 one number for each row and node, and it reads the scores twice.  So the forward pass
@@ -37,8 +42,8 @@ _GROUP = 8
 """Factors of the characteristic function that share a logarithm."""
 
 
-class Found(NamedTuple):
-    """The marginals ``(..., n)``, and numbers for each row.
+class SubsetLaw(NamedTuple):
+    """The law of the subsets: the marginals ``(..., n)``, and numbers for each row.
 
     Only the marginals have a derivative; the other fields are constants.
     """
@@ -70,12 +75,12 @@ class Tilt(NamedTuple):
 
 
 class Circle(NamedTuple):
-    """The nodes ``(..., M)`` of each row and their weights."""
+    """The nodes ``(..., M)`` of each row, of the angles theta, and their weights."""
 
-    chord: Any  # c = 4 sin^2(t/2)
-    sine: Any
-    sine_squared: Any  # sin^2(t/2)
-    cosine_squared: Any  # cos^2(t/2)
+    chord: Any  # c = 4 sin^2(theta/2)
+    sine: Any  # sin theta
+    sine_squared: Any  # sin^2(theta/2)
+    cosine_squared: Any  # cos^2(theta/2)
     real: Any
     imaginary: Any
     log_chance: Any  # log P(S = k), (...)
@@ -112,8 +117,8 @@ def tilted(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, at: Any) -> Til
     v = r * (1 - r)
     all_of = (x > -math.inf) & (k.whole > 0)[..., None]
     known = xp.where(all_of | ~in_range[..., None], xp.ones_like(x), 0)
-    law = on, u, above, lean, pi, v, skew
-    return Tilt(in_range, inner, known, *law, whole, count, tau, a, t)
+    entries = on, u, above, lean, pi, v, skew
+    return Tilt(in_range, inner, known, *entries, whole, count, tau, a, t)
 
 
 def shift_of(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> tuple[Any, Any]:
@@ -169,7 +174,7 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     turns = xp.integers(index, v) * (xp.sum(tilt.above, axis=-1) - whole)[..., None]
     turns = xp.remainder(turns, xp.integers(N, v)[..., None])
     phase = 2 * math.pi * xp.astype(turns, v.dtype) / N[..., None]
-    cosine, halved = xp.cos(angle), xp.sin(angle)  # of t/2, and `sine` is of t
+    cosine, halved = xp.cos(angle), xp.sin(angle)  # of theta/2, and `sine` is of theta
     sine, chord = xp.stored(2 * halved * cosine), xp.stored(4 * halved * halved)
     log, turn = _logarithm(xp, tilt, chord, sine)
     size = xp.where(live, xp.exp(0.5 * log), 0)
@@ -187,18 +192,18 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
 
 
 def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any]:
-    """log|phi|^2 and the phase of phi at each node, without the factors e^{it}."""
+    """log|phi|^2 and the phase of phi at each node, without the factors e^{i theta}."""
     groups = _groups(xp, tilt.lean)
     side, up = (-0.5 * chord)[..., None], sine[..., None]
     e = f = 0.0
-    for r in groups:
+    for lean in groups:
         # The product of the factors so far is 1 + e + i f, and the next factor is
-        # 1 + a + i b.  The factors are multiplied one after the other.  So each
+        # 1 + g + i h.  The factors are multiplied one after the other.  So each
         # multiplication reads only e and f, two numbers of the node (side and up) and
-        # r of the entry, and Inductor fuses all multiplications into one loop, without
-        # a stored array of partial products.
-        a, b = side * abs(r)[..., None, :], up * r[..., None, :]
-        e, f = e + a + (e * a - f * b), f + b + (e * b + f * a)
+        # `lean` of the entry, and Inductor fuses all multiplications into one loop,
+        # without a stored array of partial products.
+        g, h = side * abs(lean)[..., None, :], up * lean[..., None, :]
+        e, f = e + g + (e * g - f * h), f + h + (e * h + f * g)
     small = e > -0.25
     change = xp.where(small, e * (2 + e) + f * f, 0)
     square = xp.where(small, xp.ones_like(e), (1 + e) * (1 + e) + f * f)
@@ -206,19 +211,20 @@ def _logarithm(xp: Adapter, tilt: Tilt, chord: Any, sine: Any) -> tuple[Any, Any
     return log, xp.sum(xp.atan2(f, 1 + e), axis=-1)
 
 
-def _groups(xp: Adapter, r: Any) -> list[Any]:
+def _groups(xp: Adapter, lean: Any) -> list[Any]:
     """The entries of each row dealt out to `_GROUP` arrays, with zeros at the end.
 
     The factors multiplied together are those of neighbouring entries, because these are
     on the same device if rows are divided over devices.
     """
-    short = -r.shape[-1] % _GROUP
+    short = -lean.shape[-1] % _GROUP
     if short:
-        none = xp.zeros_like(r[..., :1])
-        r = xp.concat([r, *[none] * short], axis=-1)
-    r = xp.reshape(r, (*r.shape[:-1], r.shape[-1] // _GROUP, _GROUP))
-    r = xp.stored(xp.matrix_transpose(r))  # contiguous arrays, for vectorised loops
-    return [r[..., i, :] for i in range(_GROUP)]
+        none = xp.zeros_like(lean[..., :1])
+        lean = xp.concat([lean, *[none] * short], axis=-1)
+    shape = (*lean.shape[:-1], lean.shape[-1] // _GROUP, _GROUP)
+    # Contiguous arrays, for vectorised loops.
+    lean = xp.stored(xp.matrix_transpose(xp.reshape(lean, shape)))
+    return [lean[..., i, :] for i in range(_GROUP)]
 
 
 def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
@@ -228,25 +234,29 @@ def marginals(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
 
 
 def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
-    """p - pi: the sum of v Re w zeta, zeta = (u c / 2 + i sin t) / d.
+    """p - pi: the sum of v Re w zeta, zeta = (skew c/2 + i sin theta) / d.
 
-    The divisor d = 1 - c v is sin^2(t/2) u^2 + cos^2(t/2), where nothing cancels.
+    The divisor d = 1 - c v is sin^2(theta/2) skew^2 + cos^2(theta/2), where nothing
+    cancels.
     """
 
-    def term(u: Any, a: Any, b: Any, sine_squared: Any, cosine_squared: Any) -> Any:
-        return ((a * u - b) / (sine_squared * u * u + cosine_squared),)
+    def term(
+        skew: Any, skewed: Any, bare: Any, sine_squared: Any, cosine_squared: Any
+    ) -> Any:
+        d = sine_squared * skew * skew + cosine_squared
+        return ((skewed * skew - bare) / d,)
 
-    a, b = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
-    at = a, b, circle.sine_squared, circle.cosine_squared
+    skewed, bare = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
+    at = skewed, bare, circle.sine_squared, circle.cosine_squared
     return tilt.v * xp.over_nodes(term, [tilt.skew], at)[0]
 
 
-def found(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> Found:
-    """The marginals of rows with whole budgets, and the shift that was found."""
+def solved_law(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any) -> SubsetLaw:
+    """The law of rows with whole budgets, at the shift that is found."""
     at = shift_of(xp, *map(xp.detach, (x, whole, part, tau)))
     tilt = tilted(xp, x, whole, part, tau, at)
     circle = circled(xp, tilt)
-    return Found(marginals(xp, tilt, circle), *at, circle.log_chance)
+    return SubsetLaw(marginals(xp, tilt, circle), *at, circle.log_chance)
 
 
 def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) -> Any:
@@ -259,24 +269,27 @@ def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) 
     tilt = tilted(xp, x, whole, part, tau, (a, t))
     circle = circled(xp, tilt)
     p, pi, v = marginals(xp, tilt, circle), tilt.pi, tilt.v
+    # Real and imaginary part of zeta.
     skew = tilt.skew[..., None, :]
     d = circle.sine_squared[..., None] * skew * skew + circle.cosine_squared[..., None]
-    a = (0.5 * circle.chord)[..., None] * skew / d
-    b = circle.sine[..., None] / d
+    zeta_real = (0.5 * circle.chord)[..., None] * skew / d
+    zeta_imaginary = circle.sine[..., None] / d
     real, imaginary = circle.real[..., None], circle.imaginary[..., None]
-    turned = xp.matrix_transpose(real * a - imaginary * b)
-    both = turned @ a - xp.matrix_transpose(real * b + imaginary * a) @ b
-    one, other = pi[..., :, None], pi[..., None, :]
-    q, r = p[..., :, None], p[..., None, :]
+    turned = xp.matrix_transpose(real * zeta_real - imaginary * zeta_imaginary)
+    crossed = xp.matrix_transpose(real * zeta_imaginary + imaginary * zeta_real)
+    both = turned @ zeta_real - crossed @ zeta_imaginary
+    pi_i, pi_j = pi[..., :, None], pi[..., None, :]
+    p_i, p_j = p[..., :, None], p[..., None, :]
+    v_i, v_j = v[..., :, None], v[..., None, :]
     inner = tilt.inner[..., None, None]
-    known = q * other + one * r - one * other + v[..., :, None] * v[..., None, :] * both
-    known = xp.where(inner, xp.clip(known, 0, 1), q * r)
+    known = p_i * pi_j + pi_i * p_j - pi_i * pi_j + v_i * v_j * both
+    known = xp.where(inner, xp.clip(known, 0, 1), p_i * p_j)
     same = xp.indices(x.shape[-1], x)
-    return xp.where(same[:, None] == same, q + 0 * r, known)
+    return xp.where(same[:, None] == same, p_i + 0 * p_j, known)
 
 
 def partition(
-    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, law: Found
+    xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, law: SubsetLaw
 ) -> tuple[Any, Any, Any]:
     """tau log Z_k(x / tau), its derivative by tau, the entropy, and u of `Tilt`."""
     tilt = tilted(xp, x, whole, part, tau, (law.a, law.t))
@@ -290,6 +303,6 @@ def partition(
     flat = xp.sum(xp.where(tilt.known > 0, x, 0), axis=-1)
     spread = xp.sum(xp.where(above, (1 - p) * u, -p * u), axis=-1)
     # In a row out of range it is not 0, so that a tangent of tau leaves a mark.
-    rest = xp.where(tilt.in_range, xp.zeros_like(soft), 1)
-    entropy = xp.where(tilt.inner, spread + soft, rest)
+    other = xp.where(tilt.in_range, xp.zeros_like(soft), 1)
+    entropy = xp.where(tilt.inner, spread + soft, other)
     return xp.where(tilt.inner, value, flat), entropy, u
