@@ -28,14 +28,14 @@ if TYPE_CHECKING:  # so that rows, on which the curves build, can name an adapte
 ONLY_IF = {
     "own_rows": ("rows", "cost_rows", "partition"),
     "in_memory": ("blocks", "runs"),
-    "how": ("simplex",),
+    "select_method": ("simplex",),
 }
 """An adapter has the members on the right exactly if it overrides the one on the left.
 
-That is, if it sets `own_rows` or `in_memory` to True, or defines `how`.
+That is, if it sets `own_rows` or `in_memory` to True, or defines `select_method`.
 
-`number` and `simplex` are called only if `how` says `numbers`, and `simplex` not for
-`raw` scores.
+`number` and `simplex` are called only if `select_method` says `numbers`, and `simplex`
+not for `raw` scores.
 """
 
 
@@ -308,7 +308,7 @@ class Adapter(Protocol):
     def loss_type(self, dtype: Any, like: Any) -> Any:
         """The type in which the library returns a loss of scores of this type."""
 
-    def how(self, x: Any, curve: Curve, check: bool | None) -> SelectMethod:
+    def select_method(self, x: Any, curve: Curve, check: bool | None) -> SelectMethod:
         """How `select` takes these scores."""
 
     def in_working_type(self, x: Any) -> Any:
@@ -401,7 +401,7 @@ class Adapter(Protocol):
         """
 
     def simplex(self, x: Any, curve: Entmax, tau: float) -> Any:
-        """The shares of entmax where `how` says `numbers`, and not `raw`."""
+        """The shares of entmax where `select_method` says `numbers`, and not `raw`."""
 
     def stored(self, value: Any) -> Any:
         """The value, which a compiler must materialise, not recompute at each use."""

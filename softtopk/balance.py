@@ -147,7 +147,9 @@ def balanced_topk(
             changes = turn(t.reshape(-1, low, high).astype(np.float64, copy=False))
             out = np.empty(changes.shape)
             for i, fit in enumerate(fits):
-                out[i] = fit.rest(fit.W * changes[i])[0] / call.balanced[i][-1]
+                out[i] = (
+                    fit.residual_and_fit(fit.W * changes[i])[0] / call.balanced[i][-1]
+                )
             return turn(out).astype(rows.x.dtype).reshape(t.shape)
 
         return Linearization(value, rows, product, product)

@@ -1092,7 +1092,7 @@ class _Ranked(NamedTuple):
 
     def before(self) -> Array:
         """How many equal scores the chunks before each chunk have."""
-        parts = self.rows.run(chunk_order.tied, self.pivot)
+        parts = self.rows.run(chunk_order.count_equal, self.pivot)
         count = np.zeros((self.rows.count, self.rows.x.numblocks[-1]))
         for own, found in parts:
             count[own] = np.stack(found, axis=-1)
@@ -1103,7 +1103,7 @@ class _Ranked(NamedTuple):
         """`top_k_sum`."""
         rows = self.rows
         total = np.zeros(rows.count)
-        for own, found in rows.run(chunk_order.above, self.pivot):
+        for own, found in rows.run(chunk_order.sum_above, self.pivot):
             total[own] = np.stack(found, axis=-1).sum(axis=-1)
         finite = np.where(self.k > 0, self.pivot, 0)
         total += (self.k - self.above) * finite

@@ -38,7 +38,7 @@ class Base:
         return False
 
     @staticmethod
-    def how(x: Any, curve: Curve, check: bool | None) -> SelectMethod:
+    def select_method(x: Any, curve: Curve, check: bool | None) -> SelectMethod:
         return SelectMethod()
 
     horner = staticmethod(polynomials.horner)

@@ -42,7 +42,7 @@ class Torch(Arrays):
         if torch.compiler.is_compiling():
             kind = selection.SelectShares if shares else selection.Select
             return kind.apply(curve, *at)
-        method = rows.method or Torch.how(x, curve, check)
+        method = rows.select_method or Torch.select_method(x, curve, check)
         if method.scheme is not None and not (
             isinstance(tau, torch.Tensor) and tau.ndim
         ):
@@ -66,7 +66,10 @@ class Torch(Arrays):
     def arrange(
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        if Torch.how(x, curve, check).scheme and not internals.in_dual_level():
+        if (
+            Torch.select_method(x, curve, check).scheme
+            and not internals.in_dual_level()
+        ):
             return sorting_on_numpy.arrange(what, curve, x, tau)
         at = SortedRows(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
@@ -88,14 +91,17 @@ class Torch(Arrays):
     def subset(x: Any, whole: Any, part: Any, tau: Any) -> Any:
         if torch.compiler.is_compiling():
             return torch_autograd_subset.Subset.apply(x, whole, part, tau)
-        if not tau.ndim and Torch.how(x, curves.SIGMOID, None).scheme:
+        if not tau.ndim and Torch.select_method(x, curves.SIGMOID, None).scheme:
             return torch_autograd_subset.QuickSubset.apply(x, whole, part, tau)
         autograd.one_forward_mode()
         return torch_autograd_subset.EagerSubset.apply(x, whole, part, tau)
 
     @staticmethod
     def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
-        if Torch.how(x, curves.SIGMOID, None).scheme and not internals.in_dual_level():
+        if (
+            Torch.select_method(x, curves.SIGMOID, None).scheme
+            and not internals.in_dual_level()
+        ):
             return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
         return None
 
@@ -121,7 +127,7 @@ class Torch(Arrays):
         return value.item() if value.is_floating_point() else value
 
     @staticmethod
-    def how(x: Any, curve: curves.Curve, check: bool | None) -> SelectMethod:
+    def select_method(x: Any, curve: curves.Curve, check: bool | None) -> SelectMethod:
         """By NumPy's sums, with their scheme, by a kernel, or by PyTorch's operations.
 
         A kernel takes scores of 16 bits without conversion, and Python numbers as the
@@ -134,7 +140,7 @@ class Torch(Arrays):
             if known or internals.intercepted():
                 return SelectMethod()
             scheme = scheme_of(curve)
-            return SelectMethod(scheme is not None, scheme=scheme)
+            return SelectMethod(numbers=scheme is not None, scheme=scheme)
         if torch.compiler.is_compiling():
             return SelectMethod(raw=True)
         if internals.transformed() or internals.in_dual_level():

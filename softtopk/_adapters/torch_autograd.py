@@ -1,4 +1,8 @@
-"""Helpers for PyTorch's autograd functions, and those that give a number for a row."""
+"""Helpers for PyTorch's autograd functions, and those that give a number for a row.
+
+A name with `Eager` is that of a function with forward mode, which torch.compile cannot
+trace; one with `Quick` is computed by NumPy, for eager tensors on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +116,7 @@ class Spoil(Function):
 
 
 class EagerSpoil(Spoil):
-    """`Spoil` with forward mode, which torch.compile cannot trace."""
+    """`Spoil` with forward mode, for calls that torch.compile does not trace."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -143,7 +147,7 @@ class Hold(Function):
 
 
 class EagerHold(Hold):
-    """`Hold` with forward mode, which torch.compile cannot trace."""
+    """`Hold` with forward mode, for calls that torch.compile does not trace."""
 
     @staticmethod
     def jvp(ctx: Any, dx: Any, _: Any) -> Any:
@@ -216,7 +220,7 @@ class Attach(Function):
 
 
 class EagerAttach(Attach):
-    """`Attach` with forward mode, which torch.compile cannot trace."""
+    """`Attach` with forward mode, for calls that torch.compile does not trace."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

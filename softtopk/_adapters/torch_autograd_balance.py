@@ -53,7 +53,7 @@ class Balance(Function):
 
 
 class EagerBalance(Balance):
-    """Also in forward mode."""
+    """`Balance` with forward mode, for calls that torch.compile does not trace."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -42,7 +42,10 @@ class Spend(Function):
 
 
 class EagerSpend(Spend):
-    """`Spend` with forward mode, and no zeros for outputs without a gradient."""
+    """`Spend` with forward mode, for calls that torch.compile does not trace.
+
+    It makes no zeros for outputs without a gradient.
+    """
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -139,9 +139,9 @@ class SelectOptions:
 
 
 class EagerSelect(Select):
-    """`Select` with a check of the values and forward mode.
+    """`Select` with forward mode, for calls that torch.compile does not trace.
 
-    torch.compile can trace neither.
+    It checks the values, too.
     """
 
     @staticmethod
@@ -178,7 +178,7 @@ class EagerSelect(Select):
 
 
 class QuickSelect(Function):
-    """The solver for NumPy, for tensors on the CPU that nothing traces or maps.
+    """`Select` by NumPy, for tensors on the CPU that nothing traces or maps.
 
     It has no `setup_context`, because binding its arguments takes as long as a search.
     """
@@ -214,7 +214,7 @@ class QuickSelect(Function):
 
 
 class QuickSimplex(Function):
-    """Entmax for the same tensors; its derivative needs only the shares."""
+    """Entmax by NumPy for the same tensors; its derivative needs only the shares."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, curve: curves.Entmax, tau: float) -> Any:

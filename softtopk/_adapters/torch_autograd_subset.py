@@ -48,7 +48,7 @@ def _subset_pull(at: Any, g: Any) -> tuple[Any, ...]:
 
 
 class EagerSubset(Subset):
-    """Also in forward mode."""
+    """`Subset` with forward mode, for calls that torch.compile does not trace."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -65,7 +65,7 @@ class EagerSubset(Subset):
 
 
 class QuickSubset(Function):
-    """The solver for NumPy, for tensors on the CPU that nothing traces or maps."""
+    """`Subset` by NumPy, for tensors on the CPU that nothing traces or maps."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:

@@ -52,7 +52,10 @@ def _tensor(rows: Any, like: Any) -> Any:
 
 
 class Arrange(Function):
-    """The sort or the ranks: their gradient by NumPy, of higher order by PyTorch."""
+    """The sort or the ranks.
+
+    NumPy computes a gradient that is not differentiated again, PyTorch any other.
+    """
 
     @staticmethod
     def forward(ctx: Any, what: str, curve: curves.Curve, x: Any, tau: Any) -> Any:

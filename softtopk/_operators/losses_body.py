@@ -43,7 +43,7 @@ import numpy as np
 
 from .._contract import Adapter
 from .._rows.adapter_rows import (
-    LEAST,
+    FAR_SHARE,
     Rows,
     as_given,
     checked,
@@ -848,7 +848,7 @@ def stop_gradient_loss(
     p, _, _ = of_checked(xp, curve, rows, check, True)
     gradient, scores = p - goal, xp.detach(rows.x)
     top = xp.max(scores, axis=-1)[..., None]
-    none = LEAST * float(xp.finfo(top.dtype).tiny)
+    none = FAR_SHARE * float(xp.finfo(top.dtype).tiny)
     height = xp.where(abs(xp.detach(gradient)) > none, scores - top, 0)
     value = xp.sum(xp.detach(gradient) * height, axis=-1)
     return _loss(xp, rows, value, {"x": (rows.x, lambda: gradient)}, end)

@@ -162,7 +162,7 @@ def of_checked(
     passed on: with False, `select` would run the library's own search, which takes
     several times as long for a short row.
     """
-    method = xp.how(rows.x, curve, check)
+    method = xp.select_method(rows.x, curve, check)
     if method.numbers and not method.raw:
-        return xp.select(curve, rows._replace(method=method), check, shares)
+        return xp.select(curve, rows._replace(select_method=method), check, shares)
     return xp.select(curve, rows, False, shares)

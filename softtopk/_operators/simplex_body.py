@@ -1,4 +1,4 @@
-"""Softmax and its relatives over the namespace, as in `softtopk.simplex`."""
+"""Softmax and its relatives over an adapter, as in `softtopk.simplex`."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def _simplex(xp: Adapter, x: Any, entmax: Entmax, *given: Any) -> Any:
     temperature, axis, where, check, empty = given
     curve = CLIP if entmax.b == 1 else entmax
     asked = Asked(x, 1, None, temperature, axis, where, empty=empty, check=check)
-    method = xp.how(x, curve, check)
+    method = xp.select_method(x, curve, check)
     quick = method.numbers and not method.raw
     if quick:
         rows = as_adapter_rows(xp, asked, method)

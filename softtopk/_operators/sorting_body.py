@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from .._contract import Adapter
-from .._rows.adapter_rows import LEAST, checked
+from .._rows.adapter_rows import FAR_SHARE, checked
 from .._rows.namespace import is_nan
 from .._rows.numpy_rows import NO_BUDGET, check_integer
 from .._search.all_thresholds import is_exponential
@@ -179,7 +179,7 @@ def certain(xp: Any, P: Any, away: Any) -> Any:
 
 
 def _least_share(xp: Any, P: Any) -> float:
-    return LEAST * float(xp.finfo(P.dtype).tiny)
+    return FAR_SHARE * float(xp.finfo(P.dtype).tiny)
 
 
 def _steps(xp: Adapter, p: Any) -> Any:

@@ -38,7 +38,7 @@ from .numpy_rows import (
     with_axes,
 )
 
-LEAST = 2.0**13
+FAR_SHARE = 2.0**13
 """A score infinitely far from the threshold has a share of at most this times `tiny`.
 
 `tiny` is the least normal number of the type.  The share need not be 0, because the
@@ -110,8 +110,8 @@ class Rows(NamedTuple):
         False for a row that nobody looked at and that is out of range: here it holds
         values that every operator takes, and `expand` and `reduce` make its results
         NaN, and its gradients unless what comes in is 0.
-    method : SelectMethod, optional
-        What the adapter answered to `how`, for its `select`.
+    select_method : SelectMethod, optional
+        What the member `select_method` of the adapter answered, for its `select`.
     """
 
     x: Any
@@ -125,7 +125,7 @@ class Rows(NamedTuple):
     empty_rows: Any = None
     key: Any = None
     in_range: Any = None
-    method: SelectMethod | None = None
+    select_method: SelectMethod | None = None
 
     def shape(self) -> tuple[int, ...]:
         """Shape of a result with one entry per score."""
@@ -237,15 +237,15 @@ def flat(xp: Adapter, x: Any, axes: tuple[int, ...]) -> Any:
 def as_adapter_rows(
     xp: Adapter,
     asked: Asked,
-    method: SelectMethod | None = None,
+    select_method: SelectMethod | None = None,
     split_budget: Any = None,
 ) -> Rows:
     """The arguments as rows, after a check of types and shapes but not of values.
 
-    `method` says whether the budget and the temperature stay Python numbers, and
-    whether scores of 16 bits keep their type.  By default it is what the adapter's
-    `how` answers, or neither if the call has no curve.  `split_budget` is the function
-    that splits the budget in two, by default `split`.
+    `select_method` says whether the budget and the temperature stay Python numbers, and
+    whether scores of 16 bits keep their type.  By default it is what the adapter
+    answers, or neither if the call has no curve.  `split_budget` is the function that
+    splits the budget in two, by default `split`.
 
     If `asked.empty` is "zeros" or "all", `Rows.empty_rows` marks the rows without a
     finite entry.  This needs no check of values, and the derivatives of these rows are
@@ -261,9 +261,10 @@ def as_adapter_rows(
     check_per(asked.per)
     zeros = check_empty(asked.empty)
     given = x = scores(xp, asked.x, name)
-    if method is None and asked.curve is not None:
-        method = xp.how(x, asked.curve, asked.check)
-    numbers, raw = (method.numbers, method.raw) if method else (False, False)
+    if select_method is None and asked.curve is not None:
+        select_method = xp.select_method(x, asked.curve, asked.check)
+    method = select_method or SelectMethod()
+    numbers, raw = method.numbers, method.raw
     x, dtype = (x, x.dtype) if raw else xp.floating(x, name)
     key, least = (None if x is given else xp.integer_key(given, x.dtype)) or (None, 0)
     like = xp.in_working_type(x) if raw else x
@@ -303,7 +304,7 @@ def as_adapter_rows(
         if learned or _fits(xp, tau, like):
             tau = _temperature(xp, tau, like) if learned else tau
             found = x, k, 0.0, tau, axes, sizes, dtype, name
-            return Rows(*found, key=key, method=method)
+            return Rows(*found, key=key, select_method=select_method)
     batch = tuple(x.shape[:-1])
     whole, part = (split_budget or split)(xp, k, like)
     if whole.ndim:
@@ -332,7 +333,7 @@ def as_adapter_rows(
         over = over | ((whole == count) & (part > 0))
         whole, part = xp.where(over, count, whole), xp.where(over, 0, part)
     found = x, whole, part, tau, axes, sizes, dtype, name
-    return Rows(*found, nothing, key, method=method)
+    return Rows(*found, nothing, key, select_method=select_method)
 
 
 def native(values: Any) -> Any:

@@ -32,6 +32,8 @@ from ..curves import Curve
 def simplex_pull(power: tuple[float, float], p: Any, g: Any, last: bool) -> Any:
     """The product of g with the Jacobian of entmax, which is symmetric, at shares p.
 
+    For a tangent g it is therefore the tangent of the shares.
+
     The slopes are p^(1 - b).  If this result may be differentiated again (not `last`),
     they are written so that their own derivative is 0, not NaN, where a share is 0.
     """

@@ -171,7 +171,7 @@ def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     Budgets that cannot be met become NaN.
     """
     xp = namespace(x)
-    least = 8 * xp.finfo(x.dtype).eps * xp.sum(k, axis=-1)[..., None]
+    slack = 8 * xp.finfo(x.dtype).eps * xp.sum(k, axis=-1)[..., None]
 
     def remaining(x: Any) -> tuple[Any, Any]:
         """The rest of each budget, and the number of free entries minus that rest."""
@@ -186,7 +186,7 @@ def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
     def step(x: Any, _: Any) -> tuple[Any, Any]:
         free = xp.isfinite(x)
         empty, full = (
-            free & ((rows <= least)[..., None] | (columns <= least)[..., None, :])
+            free & ((rows <= slack)[..., None] | (columns <= slack)[..., None, :])
             for rows, columns in remaining(x)
         )
         x = xp.where(empty, -math.inf, xp.where(full, math.inf, x))
@@ -194,9 +194,9 @@ def _without_forced(x: Any, k: Any, c: Any) -> tuple[Any, Any, Any]:
 
     x, _ = loop(lambda x, done: ~done, step, (x, ~xp.isfinite(x).any()))
     rests, spare = remaining(x)
-    met = [(b >= -least).all(-1) for b in (*rests, *spare)]
+    met = [(b >= -slack).all(-1) for b in (*rests, *spare)]
     met = ((met[0] & met[1]) & (met[2] & met[3]))[..., None]
-    k, c = (xp.where(met, xp.where(b > least, b, 0), math.nan) for b in rests)
+    k, c = (xp.where(met, xp.where(b > slack, b, 0), math.nan) for b in rests)
     return x, k, c
 
 

@@ -30,15 +30,15 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counts:
         np.nextafter(edges[:, 1:], math.inf),
     )
     listed = Listed(low, high, every, most, seed, x.dtype)
-    above, least = np.zeros((2, r, NODES))
+    above, not_below = np.zeros((2, r, NODES))
     for rows, columns in pieces(x):
         some = x[rows, columns].astype(np.float64)
         listed.add(rows, some)
         for j in range(NODES):
             node = nodes[rows, j : j + 1]
             above[rows, j] += (some > node).sum(axis=-1)
-            least[rows, j] += ((some >= node) & (some > -math.inf)).sum(axis=-1)
-    return Counts(above, least, *listed.result())
+            not_below[rows, j] += ((some >= node) & (some > -math.inf)).sum(axis=-1)
+    return Counts(above, not_below, *listed.result())
 
 
 class PlaceSearch:
@@ -94,17 +94,17 @@ class PlaceSearch:
         """Take the rows whose score is known, and place the nodes of the others."""
         active, rows = self.active, np.arange(len(self.active))
         K = self.K[active][:, None]
-        hit = (got.above < K) & (K <= got.least)
+        hit = (got.above < K) & (K <= got.not_below)
         at_node = hit.argmax(axis=-1)
         known = hit.any(axis=-1)
         node = self.nodes[rows, at_node]
-        above, least = got.above[rows, at_node], got.least[rows, at_node]
-        result = np.stack([node, above, least - above])
+        above, not_below = got.above[rows, at_node], got.not_below[rows, at_node]
+        result = np.stack([node, above, not_below - above])
         # Otherwise the interval: all nodes before it have fewer than K scores.
-        j = (got.least < K).sum(axis=-1)
+        j = (got.not_below < K).sum(axis=-1)
         values = got.values[rows, j]
         times = got.times[rows, j]
-        before = np.where(j > 0, got.least[rows, np.maximum(j - 1, 0)], 0)
+        before = np.where(j > 0, got.not_below[rows, np.maximum(j - 1, 0)], 0)
         until = np.where(j < NODES, got.above[rows, np.minimum(j, NODES - 1)], np.inf)
         permutation = np.argsort(-values, axis=-1, kind="stable")
         values, times = (
@@ -136,12 +136,12 @@ class PlaceSearch:
         self._spread(x, y, 0.5 * np.sqrt(size) + 1)
 
 
-def tied(x: Array, pivot: Array, seed: int) -> Array:
+def count_equal(x: Array, pivot: Array, seed: int) -> Array:
     """How many scores of a chunk equal a number."""
     return (x == pivot[:, None]).sum(axis=-1)
 
 
-def above(x: Array, pivot: Array, seed: int) -> Array:
+def sum_above(x: Array, pivot: Array, seed: int) -> Array:
     """The sum of the scores of a chunk above a number."""
     return np.where(x > pivot[:, None], x, 0).sum(axis=-1, dtype=np.float64)
 
@@ -155,7 +155,7 @@ def candidates(
     """
     found: list[Any] = []
     for row, bound, more in zip(x, pivot, remaining, strict=True):
-        above, equal = np.flatnonzero(row > bound), np.flatnonzero(row == bound)[:more]
-        index = np.concatenate([above, equal])
+        higher, equal = np.flatnonzero(row > bound), np.flatnonzero(row == bound)
+        index = np.concatenate([higher, equal[:more]])
         found.append((row[index].astype(np.float64), index))
     return x.shape[1], found

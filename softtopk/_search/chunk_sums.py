@@ -111,14 +111,14 @@ class Counts(NamedTuple):
 
     Attributes
     ----------
-    above, least : (r, nodes) arrays
+    above, not_below : (r, nodes) arrays
         How many scores are above each node, and how many are not below it.
     values, times, every : arrays
         The scores in the intervals between the nodes, as in `NodeSums`.
     """
 
     above: Array
-    least: Array
+    not_below: Array
     values: Array
     times: Array
     every: Array
@@ -126,8 +126,8 @@ class Counts(NamedTuple):
     @staticmethod
     def of_chunks(chunks: list[Counts]) -> Counts:
         above = np.sum([chunk.above for chunk in chunks], axis=0)
-        least = np.sum([chunk.least for chunk in chunks], axis=0)
-        return Counts(above, least, *_in_windows(chunks))
+        not_below = np.sum([chunk.not_below for chunk in chunks], axis=0)
+        return Counts(above, not_below, *_in_windows(chunks))
 
 
 class SlopeSums(NamedTuple):

@@ -105,16 +105,16 @@ def _forced(given: Problem) -> Problem:
     """
     x, known, k, c = given
     free = np.isfinite(x)
-    least = 8 * _EPS * k.sum()  # a budget of no more than this is 0 after rounding
+    slack = 8 * _EPS * k.sum()  # a budget of no more than this is 0 after rounding
     while True:
         rest = free.sum(axis=1) - k, free.sum(axis=0) - c
-        empty = free & ((k <= least)[:, None] | (c <= least))
-        full = free & ((rest[0] <= least)[:, None] | (rest[1] <= least))
+        empty = free & ((k <= slack)[:, None] | (c <= slack))
+        full = free & ((rest[0] <= slack)[:, None] | (rest[1] <= slack))
         lacking = max(-side.min(initial=0) for side in (k, c, *rest))
-        if lacking > least or (empty & full).any():
+        if lacking > slack or (empty & full).any():
             raise ValueError(_INFEASIBLE + "some entries would have to be both 0 and 1")
         if not (full.any() or empty.any()):
-            remaining = [np.where(side > least, side, 0) for side in (k, c)]
+            remaining = [np.where(side > slack, side, 0) for side in (k, c)]
             return Problem(np.where(free, x, -np.inf), known, *remaining)
         free = free & ~(empty | full)
         k, c, known = k - full.sum(axis=1), c - full.sum(axis=0), known + full

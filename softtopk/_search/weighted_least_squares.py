@@ -44,7 +44,9 @@ class AdditiveFit:
         scaled = (y / self.root)[..., None]
         return self.xp.linalg.solve(self.matrix, scaled)[..., 0] / self.root
 
-    def rest(self, g: Any, rows: Any = 0, columns: Any = 0) -> tuple[Any, Any, Any]:
+    def residual_and_fit(
+        self, g: Any, rows: Any = 0, columns: Any = 0
+    ) -> tuple[Any, Any, Any]:
         """The residual g - W (a + b), and a and b.
 
         They are such that the residual has the sums `rows` and `columns`; for sums of 0
