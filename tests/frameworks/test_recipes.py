@@ -532,17 +532,17 @@ def test_the_layer_adds_up_the_loads_of_all_processes(monkeypatch):
     first(x[:12])
     second(x[12:])
 
-    def add(tokens):
-        called.append(tokens)
+    def add(tokens, group):
+        called.append(group)
         tokens += second.tokens
 
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "all_reduce", add)
-    first.step()
+    first.step("theirs")
     torch.testing.assert_close(first.load, alone.load)
     torch.testing.assert_close(first.bias, alone.bias)
     first.eval()(x[:12])  # one process may test alone
-    assert len(called) == 1
+    assert called == ["theirs"]
 
 
 def test_the_bias_moves_once_for_all_micro_batches():
@@ -672,7 +672,7 @@ def test_the_dispatch_of_jax_is_the_sum_over_the_experts(k):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
 
 
-def test_the_bias_of_jax_is_that_of_the_layer():
+def test_the_gate_and_the_bias_of_jax_are_those_of_the_layer():
     (code,) = in_jax("mixture-of-experts")
     defined = {}
     exec(code, defined)
@@ -680,6 +680,12 @@ def test_the_bias_of_jax_is_that_of_the_layer():
     chosen = layer.router(x).topk(2).indices
     layer(x)
     layer.step()
+    s, bias = layer.router(x).detach(), torch.linspace(-1, 1, 8)
+    kept, g = defined["gate"](jnp.asarray(s.numpy()), jnp.asarray(bias.numpy()), 2)
+    wanted = (s + bias).topk(2).indices
+    np.testing.assert_array_equal(kept, wanted)
+    weights = s.gather(-1, wanted).softmax(-1)
+    np.testing.assert_allclose(g, weights, rtol=0, atol=1e-6)
     found = defined["by_error"](jnp.zeros(8), jnp.asarray(chosen.numpy()))
     np.testing.assert_allclose(found, layer.bias, rtol=0, atol=1e-6)
     for many, wanted in ((0, 0.125), (2**21, 0.125 * (1 - 1024))):  # the first falls
