@@ -2,7 +2,8 @@
 
 Everything is a sum over scores, or over thresholds, with the decays between them.  The
 sum of a difference, such as that of two scores, is the recurrence over the differences
-of neighbours.  So no digit is lost to what the terms have in common.
+of neighbours, so that no digit is lost to what the terms have in common; along a row
+that jumps up and down it is a difference of sums.
 """
 
 from __future__ import annotations
@@ -227,7 +228,8 @@ class SortedRows(Thresholds):
         """Sums of m_j(t) - t_i over thresholds j, with the slopes times a factor."""
         smooth = self._is_smooth(t)
         fine = self._moves_by_rises(t, smooth, apart) if smooth.any() else None
-        rough = None if smooth.all() else self._moves(self.centred(t))
+        moves = self._moves if self.beta else self._moves_below
+        rough = None if smooth.all() else moves(self.centred(t))
         out = self.back(self.only(self.taken, self._either(smooth, fine, rough)))
         out *= factor
         return out
@@ -250,6 +252,25 @@ class SortedRows(Thresholds):
             return sum(sums[:many]) - t * sum(sums[many:])
 
         return xp.entrywise(total, t, *moved, *self.slopes)
+
+    def _moves_below(self, t: Any) -> Any:
+        """These sums for exp, whose slopes are all below the thresholds.
+
+        The next score may have nearly all of W_j, so that m_j - t_i nearly vanishes at
+        it.  So its own terms are differences, and only the other scores' are sums of t.
+        """
+        xp, over = self.xp, self.over_scores
+        n, least = self.x.shape[-1], float(xp.finfo(t.dtype).tiny)
+        sums = over.others(t, True)
+        rest = xp.entrywise(lambda v, t, count: v - t * count, sums, t, self.lower)
+
+        def away(a: Any, W: Any, low: Any) -> Any:
+            return low * (low * xp.take(rest, xp.clip(a, None, n - 1)) / (W + least))
+
+        values = xp.entrywise(away, self.a, self.W, self.low), self.low
+        own, slopes = (self.in_gaps(v)[..., :n] for v in values)
+        moved, count = (over.others(v, False) for v in (own + slopes * t, slopes))
+        return own + (moved - t * count)
 
     def _moves_by_rises(self, t: Any, smooth: Any, apart: Any) -> Any:
         """These sums by the differences of neighbours."""

@@ -173,6 +173,20 @@ def test_derivatives_of_ranks_are_a_few_eps_of_their_slopes(name, kind):
         assert off.max() <= 8 * EPS * wanted.max()
 
 
+@wide
+@every
+def test_small_derivatives_of_ranks_keep_their_digits(name):
+    """Where a gap is many temperatures wide, the nearest scores have all of a slope."""
+    rng = np.random.default_rng(3)
+    x = np.arange(17.0)
+    for gap in (1, 5, 20, 36, 62):
+        t = rng.normal(size=(1, 17))
+        double, extended = orders(x, name, 1 / gap)
+        with np.errstate(all="ignore"):
+            wanted = extended.by_ranks(t.astype(np.longdouble))
+            assert (abs(double.by_ranks(t) - wanted) <= 128 * EPS * abs(wanted)).all()
+
+
 @every
 def test_ranks_of_long_rows_keep_the_order_and_sum_to_that_of_the_places(name):
     rng = np.random.default_rng(2)
