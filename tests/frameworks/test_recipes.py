@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import jax
@@ -667,6 +668,10 @@ def test_the_dispatch_of_jax_is_the_sum_over_the_experts(k):
     def found(x, g, first, second):
         return jax.jit(defined["dispatch"])(x, chosen, g, first, second)
 
+    short = [v.astype(jnp.bfloat16) for v in (x, first, second)]
+    with warnings.catch_warnings():  # weights in 32 bits beside experts of 16
+        warnings.simplefilter("error")
+        assert found(short[0], g, *short[1:]).dtype == jnp.bfloat16
     ends = [jax.vjp(f, x, g, first, second) for f in (found, wanted)]
     for one, two in zip(*((value, *back(value)) for value, back in ends), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
