@@ -243,8 +243,8 @@ def drift_of(xp: Adapter, tilt: Tilt, circle: Circle) -> Any:
     def term(
         skew: Any, skewed: Any, bare: Any, sine_squared: Any, cosine_squared: Any
     ) -> Any:
-        d = sine_squared * skew * skew + cosine_squared
-        return ((skewed * skew - bare) / d,)
+        image = skewed * skew - bare
+        return (image / (sine_squared * skew * skew + cosine_squared),)
 
     skewed, bare = 0.5 * circle.chord * circle.real, circle.sine * circle.imaginary
     at = skewed, bare, circle.sine_squared, circle.cosine_squared
@@ -276,8 +276,9 @@ def pairs(xp: Adapter, x: Any, whole: Any, part: Any, tau: Any, a: Any, t: Any) 
     zeta_imaginary = circle.sine[..., None] / d
     real, imaginary = circle.real[..., None], circle.imaginary[..., None]
     turned = xp.matrix_transpose(real * zeta_real - imaginary * zeta_imaginary)
-    crossed = xp.matrix_transpose(real * zeta_imaginary + imaginary * zeta_real)
-    both = turned @ zeta_real - crossed @ zeta_imaginary
+    both = turned @ zeta_real
+    turned = xp.matrix_transpose(real * zeta_imaginary + imaginary * zeta_real)
+    both = both - turned @ zeta_imaginary
     pi_i, pi_j = pi[..., :, None], pi[..., None, :]
     p_i, p_j = p[..., :, None], p[..., None, :]
     v_i, v_j = v[..., :, None], v[..., None, :]
