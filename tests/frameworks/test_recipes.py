@@ -129,6 +129,8 @@ for mode in (True, False):
 many = 1 + torch.randn(4, 500, 6)
 model.begin(many)
 assert torch.allclose(model.centre * model.scale, many.mean((0, 1)), atol=1e-6)
+model.begin(torch.ones(4, 6))  # all equal: nothing is divided by 0
+assert model.scale == 1 and model.centre.isfinite().all()
 model.begin(many.bfloat16())
 mean = many.bfloat16().float().mean((0, 1)) / model.scale
 assert torch.allclose(model.centre, mean, atol=1e-6) and model.centre.requires_grad
@@ -272,6 +274,10 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):  # ties, and only t
         equal = torch.full((4, 9), 0.5, dtype=dtype, requires_grad=True)
         ndcg_loss(equal, gains[0].to(dtype), where[0], tau).backward()
         assert equal.grad.isfinite().all() and equal.grad.any()
+for loss in (softmax_loss, pairwise, ndcg_loss):  # 16 bits are computed in 32
+    short = scores.detach().bfloat16()
+    found = loss(short, gains, where)
+    assert found.dtype == torch.float32 and found == loss(short.float(), gains, where)
 ties = torch.tensor([1.0, 0, 0])
 middle = ndcg_loss(ties, torch.tensor([0.0, 1, 0]), torch.ones(3) > 0, tau=1e-6)
 assert abs(middle - (1 - 1 / torch.tensor(3.5).log2())) < 1e-5  # both have place 2.5
