@@ -12,10 +12,9 @@ Each curve has five functions, of which three are of a tile z of R rows with B e
 each.  `c` has one number for each row, which only the curve of entmax with alpha < 3/2
 uses, and `b` is alpha - 1.
 
-- ``sums(z, c, b)``: m, P, C, W and S of each row, as `root.sums` defines them: the
-  number m of shares above 1/2 (for exp and entmax: equal to 1), the sum P of the other
-  shares, the sum C of 1 - p over the m entries, the sum W of the slopes, and for entmax
-  S = P.
+- ``sums(z, c, b)``: m, P, C and W of each row, as `root.sums` defines them: the number
+  m of shares above 1/2 (for exp, entmax and the clip: equal to 1), the sum P of the
+  other shares, the sum C of 1 - p over the m entries, and the sum W of the slopes.
 - ``value(z, c, b)``: the shares.
 - ``weight(z, c, b)``: the slope :math:`f'(u)`, or its logarithm if slopes may
   underflow.

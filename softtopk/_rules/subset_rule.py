@@ -3,8 +3,9 @@ r"""The derivative of the marginals p of random subsets: that of `grad_topk`.
 `product` multiplies a vector g by the Jacobian of p by :math:`x/\tau`.  That is the
 matrix of the covariances of the entries in the subset, and so symmetric:
 :math:`(Jg)_i=\sum_jg_j(P(i,j\in S)-p_ip_j)`.  `push_subset` makes of it the tangent of
-p, `pull_subset` the gradients by the scores and the temperature.  The formula, and why
-it reads the scores twice, is in `softtopk._search.subset_law`.
+p, `pull_subset` the gradients by the scores and the temperature.  `softtopk.subset`
+derives the formula, and `softtopk._search.subset_law` says why it reads the scores
+twice.
 """
 
 from __future__ import annotations
