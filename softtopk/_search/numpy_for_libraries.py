@@ -26,8 +26,8 @@ from .numpy_simplex import entmax_row, entmax_shares
 from .numpy_subset import all_or_none, law_blocks
 
 _SEARCHED_LENGTH, _SEARCHED_ENTRIES = 512, 1 << 13
-"""Rows of 1.5-entmax and sparsemax up to the first length go to the search of selections
-if all rows together have more entries than the second; all others to
+"""Rows of 1.5-entmax and sparsemax up to the first length go to the search of
+selections if all rows together have more entries than the second; all others to
 `numpy_simplex.py`, with its own limits.
 """
 
