@@ -97,10 +97,14 @@ class SortedRows(Thresholds):
                 step = over.onwards(-rise if back else rise, back)
                 fine = over.sums(step * count, back)
             if not smooth.all():
-                rough = over.others(t, back)
-                rough = self.xp.entrywise(lambda v, t, n: v - t * n, rough, t, count)
+                rough = self._by_sums(over, t, count, back)
             found.append(self._either(smooth, fine, rough))
         return found
+
+    def _by_sums(self, over: Both, t: Any, count: Any, back: bool) -> Any:
+        """The sums of t_l - t_i as those of t, less t_i times those of 1."""
+        sums = over.others(t, back)
+        return self.xp.entrywise(lambda v, t, count: v - t * count, sums, t, count)
 
     def _is_smooth(self, t: Any) -> Any:
         """Whether a row goes up and down by a few times its range in all."""
@@ -162,7 +166,9 @@ class SortedRows(Thresholds):
         """Sums of values over the thresholds above each score, and of others below it.
 
         A value counts at the score next to its threshold, times the decay from there.
-        Those less a vector, whose falls are `rise`, are carried on by the slopes.
+        With `rise`, the differences v_i - v_{i+1} of a vector, the values are slopes
+        times a number less v at that score, and become those less v at each score.
+        With `ends` the first value is carried by one exponential of its own.
         """
         xp, x, found = self.xp, self.x, []
         for back, v in zip((False, True), values, strict=False):
@@ -172,7 +178,7 @@ class SortedRows(Thresholds):
             if not ends:
                 found.append(self.over_scores.sums(v, back))
                 continue
-            # The first may be by far the largest: one exponential rounds it less.
+            # The first may be by far the largest, and many decays would round it more.
             start = self.last if back else 0 * self.last
             first, at = xp.take(v, start), xp.take(x, start)
             if self.full:
@@ -261,8 +267,7 @@ class SortedRows(Thresholds):
         """
         xp, over = self.xp, self.over_scores
         n, least = self.x.shape[-1], float(xp.finfo(t.dtype).tiny)
-        sums = over.others(t, True)
-        rest = xp.entrywise(lambda v, t, count: v - t * count, sums, t, self.lower)
+        rest = self._by_sums(over, t, self.lower, True)
 
         def away(a: Any, W: Any, low: Any) -> Any:
             return low * (low * xp.take(rest, xp.clip(a, None, n - 1)) / (W + least))
