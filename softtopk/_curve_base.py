@@ -345,18 +345,27 @@ def xlogx(xp: Any, p: Any) -> Any:
 
 
 def _bisect(curve: Curve, p: Any) -> Any:
-    """The inverse of a curve by bisection, after doubling a bracket until it fits."""
+    """The inverse of a curve by bisection, after doubling a bracket until it fits.
+
+    A curve without the limits 0 and 1 is an error on NumPy, and NaN elsewhere.
+    """
     xp = namespace(p)
     inner = xp.where((p > 0) & (p < 1), p, 0.5)
     if xp is np:
         inner = inner.astype(np.float64)
 
+    most = float(xp.finfo(inner.dtype).max) / 2
+
+    def short(low: Any, high: Any) -> tuple[Any, Any]:
+        return curve.value(low) > inner, curve.value(high) < inner
+
     def outside(low: Any, high: Any) -> Any:
-        return ((curve.value(low) > inner) | (curve.value(high) < inner)).any()
+        below, above = short(low, high)
+        return ((below & (low > -most)) | (above & (high < most))).any()
 
     def double(low: Any, high: Any) -> tuple[Any, Any]:
-        short, long = curve.value(low) > inner, curve.value(high) < inner
-        return xp.where(short, 2 * low, low), xp.where(long, 2 * high, high)
+        below, above = short(low, high)
+        return xp.where(below, 2 * low, low), xp.where(above, 2 * high, high)
 
     def unfinished(low: Any, high: Any) -> Any:
         middle = 0.5 * low + 0.5 * high
@@ -369,7 +378,15 @@ def _bisect(curve: Curve, p: Any) -> Any:
 
     ones = xp.ones_like(inner)
     ends = loop(outside, double, (-ones, ones))
+    below, above = short(*ends)
+    if xp is np and (below | above).any():
+        end = math.inf if above.any() else -math.inf
+        limit = float(curve.value(np.asarray(end)))
+        raise ValueError(
+            f"curve {curve.name} must be {end > 0:d} at {end:+}, its value is {limit}"
+        )
     _, t = loop(unfinished, halve, ends)
-    least, most = curve.support
-    t = xp.where(p <= 0, least, xp.where(p >= 1, most, t))
+    t = xp.where(below | above, math.nan, t)
+    first, last = curve.support
+    t = xp.where(p <= 0, first, xp.where(p >= 1, last, t))
     return t.astype(p.dtype) if xp is np else t

@@ -10,6 +10,7 @@ Derived in *training/balance*.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -166,9 +167,26 @@ def balanced_matrix(
             f"balanced_topk took {limit} rounds and has {names[1]} still off by up to "
             f"{off:.1e} of themselves",
             RuntimeWarning,
-            stacklevel=9,
+            stacklevel=_callers_level(),
         )
     return at
+
+
+def _callers_level() -> int:
+    """The `stacklevel` of the line that called the package, for a warning here.
+
+    The number of frames between the two differs from library to library.  The public
+    functions may be called by a decorator of NumPy's.
+    """
+    frame: Any = sys._getframe(1)
+    level = own = 0
+    while frame is not None:
+        level += 1
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module == "softtopk" or (module == "numpy" and own == level - 1):
+            own = level
+        frame = frame.f_back
+    return own + 1
 
 
 def _column_thresholds(

@@ -329,16 +329,18 @@ class _Near:
         result = m.copy()
         # A row is done once a step changes m by at most `tight` times m.  Newton's
         # variable is u = m^b, and a share is (u + b d)^(1/b) where it is positive.  For
-        # b <= 1/2 its second derivative by u is bounded.  So the error after a step is
-        # of the order of the step's square (for b < 0 at most that square), and after
-        # one of 2^-28 it is below rounding.  For b > 1/2 the second derivative is
-        # unbounded where the share becomes positive.  Then the error may be far larger
-        # than that square, and the step itself must be within a few roundings.
-        tight = 4 * _EPS if np.max(self.b) > 0.5 else 2.0**-28
+        # b <= 1/2 its second derivative by u is bounded: after a step that changes m by
+        # a part h of it, the error is at most n h^2 / 2 times m, for n entries (for
+        # b < 0 at most of the order of h^2).  So after a step of sqrt(eps / n) it is
+        # below rounding.  For b > 1/2 the second derivative is unbounded where the
+        # share becomes positive.  Then the error may be far larger, and the step itself
+        # must be within a few roundings.
         for _ in range(_MOST_STEPS):
             _, step, p = near.excess(m)
             step = np.minimum(step, m)
             result[rows] = step
+            tight = np.minimum(2.0**-28, (_EPS / near.counts) ** 0.5)
+            tight = np.where(np.greater(near.b, 0.5), 4 * _EPS, tight)
             moving = m - step > tight * m
             if not moving.any():
                 break

@@ -281,8 +281,10 @@ def test_budgets_that_do_not_fit_raise_or_are_nan(lib):
 
 def test_too_few_rounds_are_said_or_nan(lib):
     S = lib.array(skewed(8, 4))
-    with pytest.warns(RuntimeWarning, match="took 1 rounds and has columns still off"):
+    match = "took 1 rounds and has columns still off"
+    with pytest.warns(RuntimeWarning, match=match) as seen:
         P = lib.ops.balanced_topk(S, 2, temperature=0.1, rounds=1)
+    assert [warning.filename for warning in seen] == [__file__]
     assert abs(lib.numpy(P).sum(axis=1) - 2).max() < 1e-14
     with warnings.catch_warnings():
         warnings.simplefilter("error")

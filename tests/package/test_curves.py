@@ -274,6 +274,32 @@ def test_defaults_of_a_user_curve():
             getattr(Curve(), part)(0.0)
 
 
+class Between(Curve):
+    """A curve that by mistake has not the limits 0 and 1."""
+
+    name = "between"
+
+    def __init__(self, low, high):
+        self.low, self.high = low, high
+
+    def value(self, t):
+        return self.low + (self.high - self.low) * LAPLACE.value(t)
+
+    def slope(self, t):
+        return (self.high - self.low) * LAPLACE.slope(t)
+
+
+@pytest.mark.timeout(20)
+def test_a_curve_without_the_limits_is_an_error():
+    with pytest.raises(ValueError, match=r"between must be 1 at \+inf.* is 0\.6"):
+        Between(0, 0.6).inverse([0.5, 0.7])
+    with pytest.raises(ValueError, match=r"between must be 0 at -inf.* is 0\.25"):
+        Between(0.25, 1).inverse(0.2)
+    assert Between(0, 0.6).inverse(0.3) == pytest.approx(0, abs=EPS)
+    with pytest.raises(ValueError, match=r"must be 1 at \+inf"):
+        stk.soft_topk([3.0, 1.0, 0.0, -1.0], 3, Between(0, 0.6))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -1,5 +1,6 @@
 """Distributions: 50-digit references, the entmax package, properties, bad input."""
 
+import math
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -627,6 +628,26 @@ def test_bad_input_of_one(operator, arguments, error, message):
         return
     with pytest.raises(error, match=message):
         operator(**arguments)
+
+
+@pytest.mark.parametrize("alpha", [1.2, 1.5])
+def test_many_scores_that_just_have_a_share(alpha):
+    """There Newton's steps converge late; an ulp of the threshold is allowed."""
+    for missing in 10.0 ** np.arange(-6, 0, 0.5):
+        x = np.zeros(100_000)
+        x[0] = (1 - missing) / (alpha - 1)
+        p = entmax(x, alpha)
+        slope = np.sum(p ** (2 - alpha)) / (alpha - 1)
+        assert abs(math.fsum(p) - 1) <= EPS * (4 + slope)
+
+
+def test_a_row_has_the_same_shares_whatever_the_order_of_others():
+    for top in np.linspace(2, 3.3, 20):
+        x = np.zeros((2, 5000))
+        x[:, 0] = top, 1.2
+        both = entmax(x, np.array([1.3, 1.8]))
+        for row, alpha, p in zip(x, (1.3, 1.8), both, strict=True):
+            assert np.array_equal(entmax(row, np.array(alpha)), p)
 
 
 @pytest.mark.parametrize(
