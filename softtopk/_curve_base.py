@@ -17,10 +17,10 @@ class Curve:
     r"""A curve f; subclass it and define `value` and `slope` to make your own.
 
     `value` must be continuous and nondecreasing with limits 0 and 1, also at
-    ``t = +-inf``; its slope may jump or vanish.  Everything else has a default:
+    ``t = +-inf``; its slope may jump or vanish.  The rest has defaults:
     `complement` (define it if :math:`1-f` can be small where f is not exactly 1),
-    `inverse` (by bisection), `slope_of_p`, and `regulariser` from `potential`.
-    Only `potential` has none.
+    `inverse` (by bisection), `slope_of_p`, and `regulariser` from `potential`, which is
+    the only one without a default.
 
     Attributes
     ----------

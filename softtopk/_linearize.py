@@ -57,10 +57,10 @@ class Linearization:
 
     Notes
     -----
-    Two kinds of operator exist: those with one result per score (`soft_topk`), and
+    This class itself is for operators with one result per score (`soft_topk`) and for
     those with one number per row (`threshold`), whose results lack the operator's
-    axes.  Where `k` has axes that `x` lacks, `x` is used for several rows; `vjp` then
-    sums their contributions.
+    axes; subclasses are for other shapes of results.  Where `k` has axes that `x`
+    lacks, `x` is used for several rows; `vjp` then sums their contributions.
     """
 
     value: Any

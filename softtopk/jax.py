@@ -470,11 +470,13 @@ def in_top_k_loss(
     recipe *top-5* this loss was behind it; take it only where it is ahead on held-out
     rows of your own.
 
-    O(nk) for k up to 8, about three times the time of `cross_entropy` at k = 5; for
-    larger k, or k given row by row, the cost of `grad_topk` twice.  The loss is
+    O(nk) for k up to 8, about three times the time of `cross_entropy` at k = 5, as long
+    as the numbers of subsets fit: in float32 :math:`k\log n<44`, which at n = 1000
+    holds up to k = 6.  For larger k, or k given row by row, the cost of `grad_topk`
+    twice.  The loss is
     :math:`\log(1+e^c)`, where :math:`\tau c` is the smoothed k-th largest of the other
     scores, :math:`\tau\log(e_k/e_{k-1})`, less the score of the class; a loss near 0
-    keeps its digits.  For k up to 8 the error of c is a few units of
+    keeps its digits.  For those k the error of c is a few units of
     :math:`\varepsilon(1+d)`, d the distance in temperatures from the class to the k-th
     largest other score plus the mean distance of the entries that decide, whatever the
     size of the scores is (*computing/marginals*).  For k of 2 and more the loss is

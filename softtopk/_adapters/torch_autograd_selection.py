@@ -132,7 +132,10 @@ class SelectShares(Select):
 
 
 class SelectOptions:
-    """A curve, whether to check values, and whether the check found rows regular."""
+    """A curve, whether to check values, and whether the check found rows regular.
+
+    `forward` writes the last, and `setup_context` reads it.
+    """
 
     def __init__(self, curve: Any, look: bool) -> None:
         self.curve, self.look, self.regular = curve, look, False

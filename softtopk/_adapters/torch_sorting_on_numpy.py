@@ -1,7 +1,7 @@
 """Sorts and ranks of tensors on the CPU by NumPy, in double precision, and autograd.
 
-`Torch.arrange` in `torch_adapter` calls this only if the values may be looked at.  What
-is compiled, mapped or in forward mode it differentiates itself.
+`Torch.arrange` in `torch_adapter` comes here only if the values may be looked at.  For
+a call that is compiled, mapped or in forward mode it has its own rules instead.
 """
 
 from __future__ import annotations

@@ -50,11 +50,11 @@ WORKING_TYPE = {
 
 _HAS_TRITON = find_spec("triton") is not None
 ALLOWED = os.environ.get("SOFTTOPK_KERNELS") != "0"
-"""What a user decides when this package is imported."""
+"""False forbids all kernels: SOFTTOPK_KERNELS=0, set before the import."""
 
 
 def takes(curve: Curve, x: Any) -> bool:
-    """Whether the kernels select from rows like x, a tensor that is `PLAIN`."""
+    """Whether the kernels take rows like x, a tensor of no subclass (`PLAIN`)."""
     return (
         _HAS_TRITON
         and ALLOWED

@@ -29,7 +29,7 @@ from .._rows.numpy_rows import as_column, broadcast_as, positive_numbers
 _INVERSE_RADIUS = 4
 """log(1 + z) and its derivatives are summed as a series for |z| up to 1 / this.
 
-An integer: `kept` in `_curve_base` says what a float read in a loop would be.
+An integer: torch.compile turns a float that a loop reads into an input of the graph.
 """
 
 _TERMS = 28

@@ -41,8 +41,9 @@ def pull_subset_on_numpy(
 def push_subset(xp: Adapter, tilt: Tilt, dx: Any, dtau: Any) -> Any:
     """The tangent of p.
 
-    In a row out of range each entry has a part of all that comes in, so that all of
-    them become NaN, which is done elsewhere, unless what comes in is 0.
+    In a row out of range the tangent of each entry depends on every tangent that comes
+    in.  So the library, which makes tangents of such a row NaN (`spoil`), makes all of
+    the row NaN, unless the tangents are 0.
     """
     tau_column, dtau = (as_column(v) for v in (tilt.tau, dtau))
     # The tangent of x / tau, up to a constant of each row that does not change p.

@@ -4,6 +4,7 @@ As in `chunk_search`, the first pass draws a sample.  A pass counts how many sco
 above five nodes and how many are not below them, and returns the scores in the
 intervals between, or a sample of them.  The score at the place is a node, or it is
 among the scores of one interval; and that is known if all of these were returned.
+Every task of a graph is given a seed, also where it draws nothing.
 """
 
 from __future__ import annotations

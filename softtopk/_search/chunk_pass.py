@@ -1,8 +1,9 @@
-"""A pass of a soft selection over one chunk of rows.
+"""The passes of a soft selection over one chunk of rows.
 
-The first pass, `survey`, draws a sample.  Each of the others, `sums_at_nodes`, sums
-shares at a few thresholds, and returns the scores in given windows, or a sample of
-them.  `chunk_sums` adds up what the chunks tell.
+The first pass, `survey`, draws a sample; hard selections and softmax begin with it,
+too.  Every later pass is a call of `sums_at_nodes`, which sums shares at a few
+thresholds and returns the scores in given windows, or a sample of them.  `chunk_sums`
+adds up what the chunks tell.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ no coefficient exceeds 1.
 
 With weights :math:`\theta_i=e^{(x_i-a)/\tau}` the sum over the k-subsets is
 :math:`e_k=[z^k]\prod_i(1+\theta_iz)`.  `solved_quotient` computes
-:math:`\log(e_k/e_{k-1})` and `slopes` its derivatives by :math:`x/\tau`, the shares of
-the k-subsets less those of the (k-1)-subsets.  The anchor a is the k-th largest score,
-and a factor with :math:`\theta>1` is divided by :math:`\theta`, which divides both sums
-alike.  Then no coefficient exceeds :math:`\binom nk`, and both sums are at least 1.
+:math:`\log(e_k/e_{k-1})`, and `quotient_slopes` its derivatives by :math:`x/\tau`, the
+shares of the k-subsets less those of the (k-1)-subsets.  The anchor a is the k-th
+largest score, and a factor with :math:`\theta>1` is divided by :math:`\theta`, which
+divides both sums alike.  Then no coefficient exceeds :math:`\binom nk`, and both sums
+are at least 1.
 
 The M largest scores, the *loud* ones, are multiplied in pairs, pairs of pairs and so
 on: positive numbers only.  The *quiet* others enter through their power sums
@@ -46,7 +47,7 @@ _WEIGHTLESS_DISTANCE = 1e4
 
 
 class Quotient(NamedTuple):
-    """What `slopes` needs of rows ``(..., n)``.
+    """What `quotient_slopes` needs of rows ``(..., n)``.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from ..curves import Curve
 _NARROW = 2**12
 """The width in temperatures to which `narrowed` bisects.
 
-An integer: `kept` in `_curve_base` says what a float read in a loop would be.
+An integer: torch.compile turns a float that a loop reads into an input of the graph.
 """
 
 
