@@ -298,8 +298,8 @@
   /* What the largest error of an exponential curve tends to, and when an exact curve is exact. */
   const GAP = 0.3;
   const LEADING = {
-    sigmoid: { text: "e^(−Δ/2τ)", at: (tau) => Math.exp(-GAP / (2 * tau)) },
-    laplace: { text: "½e^(−Δ/2τ)", at: (tau) => Math.exp(-GAP / (2 * tau)) / 2 },
+    sigmoid: { text: "e^(−Δ/(2τ))", at: (tau) => Math.exp(-GAP / (2 * tau)) },
+    laplace: { text: "½e^(−Δ/(2τ))", at: (tau) => Math.exp(-GAP / (2 * tau)) / 2 },
     exp: { text: "e^(−Δ/τ)", at: (tau) => Math.exp(-GAP / tau) },
   };
   const WIDTH = { clip: 1, triangular: 2 };
