@@ -337,9 +337,9 @@ def entmax(
     """
     curve = _entmax_of(alpha)
     asked = Asked(x, 1, curve, temperature, axis, where, empty=empty, needs_finite=True)
-    return (
-        _softmax_rows(asked).lazy(_softmax) if curve is EXP else _point(asked).shares()
-    )
+    if curve is EXP:
+        return _softmax_rows(asked).lazy(_softmax)
+    return _point(asked).shares()
 
 
 def top_k(
@@ -565,11 +565,6 @@ def _for_dask(x: Any) -> bool:
     return dask.is_dask_collection(x) or (typed and not isinstance(x, np.ndarray))
 
 
-def _known(x: Array) -> Any:
-    """An array of NumPy in chunks; objects stay as they are, for the error."""
-    return x if x.dtype.hasobject else da.asarray(x)
-
-
 class _DaskRows:
     """What is asked for, checked: scores in chunks, with the axes of a row last.
 
@@ -592,10 +587,10 @@ class _DaskRows:
                 "to twenty passes: use NumPy, PyTorch or JAX, "
                 f"got {type(asked.cost).__name__}"
             )
-        x = asked.x
-        x = da.asarray(x) if _for_dask(x) else _known(as_array(x, "x"))
+        x = da.asarray(asked.x) if _for_dask(asked.x) else as_array(asked.x, "x")
         if x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
             raise not_real("x", x.dtype)
+        x = da.asarray(x)
         check_unmasked(x._meta, "x", ", and what takes part by `where`")
         axes = check_axis(asked.axis, x.ndim, "x")
         if 0 in [x.shape[i] for i in axes]:
@@ -631,6 +626,7 @@ class _DaskRows:
         self.x, self.batch, self.ndim = x, x.shape[:batch], batch
         self.count = math.prod(self.batch)
         self.grid = x.numblocks[:batch]
+        self.many = max(1, math.prod(x.numblocks[batch:]))  # chunks of a row
         ends = [np.cumsum((0, *sizes)) for sizes in x.chunks[:batch]]
         self.starts = [end.tolist() for end in ends]
 
@@ -642,17 +638,15 @@ class _DaskRows:
         if self.axes:
             check_kept(given.shape, self.given, self.axes, batch, "k", "x")
         if batch != self.batch:
-            row = self.x.shape[self.ndim :]
-            sizes = self.x.chunks
-            more = tuple(
-                sizes[i - len(batch) + self.ndim]
-                if i >= len(batch) - self.ndim
-                and batch[i] == self.batch[i - len(batch) + self.ndim]
-                else (1,) * batch[i]
-                for i in range(len(batch))
-            )
-            x = da.broadcast_to(self.x, batch + row, chunks=more + sizes[self.ndim :])
-            self.lay_out(x, len(batch))
+            shape, chunks = batch + self.x.shape[self.ndim :], self.x.chunks
+            before = ((None, ()),) * (len(batch) - self.ndim)  # axes that are new
+            own = (*before, *zip(self.batch, chunks, strict=False))
+            more = [
+                sizes if length == size else (1,) * size
+                for size, (length, sizes) in zip(batch, own, strict=True)
+            ]
+            chunks = (*more, *chunks[self.ndim :])
+            self.lay_out(da.broadcast_to(self.x, shape, chunks=chunks), len(batch))
         return np.broadcast_to(given, batch).reshape(-1)
 
     def run(
@@ -711,6 +705,7 @@ class _DaskRows:
         function: Callable[..., Array],
         *columns: Array,
         dtype: Any = None,
+        of_chunks: Array | None = None,
         **how: Any,
     ) -> Any:
         """A function of each chunk ``(r, m)`` and the numbers of its rows.
@@ -722,7 +717,10 @@ class _DaskRows:
 
         def block(x: Array, block_id: Any = None) -> Array:
             at = _rows_of_block(starts, block_id)
-            own = [column.reshape(batch)[at].reshape(-1) for column in columns]
+            given = columns
+            if of_chunks is not None:
+                given = (*columns, of_chunks[:, block_id[-1]])
+            own = [column.reshape(batch)[at].reshape(-1) for column in given]
             sizes = x.shape[: len(batch)], x.shape[len(batch) :]
             rows = x.reshape(*map(math.prod, sizes))
             with np.errstate(all="ignore"):  # as the caller's state is not the task's
@@ -790,14 +788,8 @@ def _surveyed(rows: _DaskRows) -> chunk_sums.Survey:
     """The first pass, over all rows; an error if a score is none."""
     n = math.prod(rows.x.shape[rows.ndim :])
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
-    many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
-    how = {"every": every, "size": chunk_search.per_chunk(many)}
-    found = rows.run(chunk_pass.survey, active=None, **how)
-    if not found:
-        none = np.empty(0)
-        return chunk_sums.Survey(
-            none.astype(int), none, none, none, none[:, None], 1.0, 0
-        )
+    size = chunk_search.per_chunk(rows.many)
+    found = rows.run(chunk_pass.survey, every=every, size=size)
     survey: chunk_sums.Survey = chunk_sums.of_all_rows(found, chunk_sums.Survey)
     _check_scores(survey.bad)
     return survey
@@ -855,30 +847,15 @@ def _search(
     budget = Budget(whole.astype(np.int64), k[inner] - whole, given.n)
     short = rows.x.dtype == np.float32
     search = chunk_search.ChunkSearch(rows.curve, given, budget, rows.tau, short)
-    many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
+    function = chunk_pass.sums_at_nodes
     while search.active.size:
-        columns = search.nodes.a, search.nodes.t, search.near(), *search.windows()
+        columns = *search.nodes, search.near(), *search.windows()
         how = {"curve": rows.curve, "tau": rows.tau, "precise": search.precise}
-        how["most"] = 64 + 4 * search.most() // many
-        found = rows.run(_sums_at_nodes, *columns, active=inner[search.active], **how)
+        how["most"] = 64 + 4 * search.most() // rows.many
+        found = rows.run(function, *columns, active=inner[search.active], **how)
         search.learn(chunk_sums.of_all_rows(found, chunk_sums.NodeSums))
     a[inner], t[inner] = search.answer
     return a, t
-
-
-def _sums_at_nodes(
-    x: Array,
-    a: Array,
-    t: Array,
-    near: Array,
-    low: Array,
-    high: Array,
-    every: Array,
-    **how: Any,
-) -> chunk_sums.NodeSums:
-    """A pass over a chunk."""
-    how |= {"near": near, "low": low, "high": high, "every": every}
-    return chunk_pass.sums_at_nodes(x, nodes=chunk_pass.Points(a, t), **how)
 
 
 class _Point(NamedTuple):
@@ -891,10 +868,9 @@ class _Point(NamedTuple):
 
     def shares(self) -> Any:
         """The shares, lazy."""
-        how = {"curve": self.rows.curve, "tau": self.rows.tau}
-        return self.rows.expand(
-            self.rows.lazy(chunk_entries.shares, self.a, self.t, **how)
-        )
+        how: dict[str, Any] = {"curve": self.rows.curve, "tau": self.rows.tau}
+        p = self.rows.lazy(chunk_entries.shares, self.a, self.t, **how)
+        return self.rows.expand(p)
 
     @quiet()
     def thresholds(self) -> Any:
@@ -1023,8 +999,6 @@ def _softmax_rows(asked: Asked) -> _SoftmaxRows:
     rows = _DaskRows(asked)
     tau = rows.tau
     found = rows.run(chunk_entries.sum_exponentials, tau=tau)
-    if not found:
-        return _SoftmaxRows(rows, np.empty(0), np.empty(0))
     sums = chunk_sums.of_all_rows(found, chunk_sums.ExponentialSums, tau)
     _check_scores(sums.bad)
     if asked.empty == "raise":
@@ -1066,29 +1040,14 @@ class _Ranked(NamedTuple):
 
             return rows.expand(rows.lazy(shared, self.pivot, part))
         self.one_axis("ties='first'")
-        before = self.before()
-        left = np.zeros((rows.count, before.shape[1] + 1))
-        left[:, :-1] = remaining[:, None] - before
-        return rows.expand(self.first(left))
 
-    def first(self, remaining: Array) -> Any:
-        """1 for scores above, and for as many of the equal ones as are left."""
-        rows = self.rows
-        starts, batch, pivots = rows.starts, rows.batch, self.pivot
+        def first(x: Array, pivot: Array, left: Array) -> Array:
+            x, pivot = x.astype(np.float64, copy=False), pivot[:, None]
+            tied = x == pivot
+            return (x > pivot) | tied & (np.cumsum(tied, axis=-1) <= left[:, None])
 
-        def block(x: Array, block_id: Any = None) -> Array:
-            at = _rows_of_block(starts, block_id)
-            pivot = pivots.reshape(batch)[at].reshape(-1, 1)
-            some = remaining[:, block_id[-1]].reshape(batch)[at].reshape(-1)
-            flat = x.reshape(math.prod(x.shape[:-1]), x.shape[-1]).astype(
-                np.float64, copy=False
-            )
-            tied = flat == pivot
-            tied &= np.cumsum(tied, axis=-1) <= some[:, None]
-            return ((flat > pivot) | tied).reshape(x.shape).astype(x.dtype)
-
-        meta = np.empty((0,) * rows.x.ndim, rows.x.dtype)
-        return da.map_blocks(block, rows.x, dtype=rows.x.dtype, meta=meta)
+        left = remaining[:, None] - self.before()
+        return rows.expand(rows.lazy(first, self.pivot, of_chunks=left))
 
     def before(self) -> Array:
         """How many equal scores the chunks before each chunk have."""
@@ -1159,13 +1118,10 @@ def _ranked(asked: Asked, largest: bool = True) -> _Ranked:
     if positive.size:
         given = survey.pick(positive)
         search = chunk_order.PlaceSearch(given, np.ceil(k[positive]))
-        many = max(1, math.prod(rows.x.numblocks[rows.ndim :]))
         while search.active.size:
-            how = {"most": 64 + 4 * search.most() // many}
-            columns = search.nodes, search.every()
-            found = rows.run(
-                chunk_order.count, *columns, active=positive[search.active], **how
-            )
+            columns, left = (search.nodes, search.every()), positive[search.active]
+            most = 64 + 4 * search.most() // rows.many
+            found = rows.run(chunk_order.count, *columns, active=left, most=most)
             search.learn(chunk_sums.of_all_rows(found, chunk_sums.Counts))
         pivot[positive], above[positive], tied[positive] = search.answer
     return _Ranked(rows, k, pivot, above, tied)

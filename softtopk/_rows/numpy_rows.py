@@ -353,6 +353,11 @@ def check_differences(values: Array, scores: Array, name: str) -> None:
         )
 
 
+def plain_numpy_rows(x: Array, k: Array, finite_count: Array) -> NumPyRows:
+    """Rows ``(R, n)`` that are the scores as they are, with values that are known."""
+    return NumPyRows(x, k, finite_count, x.shape, x.shape[:1], (-1,), x.shape)
+
+
 def finite_numpy_rows(
     x: ArrayLike,
     axis: Axis,

@@ -26,10 +26,8 @@ def count(x: Array, nodes: Array, every: Array, most: int, seed: int) -> Counts:
     """A pass over a chunk ``(r, m)``, at nodes in descending order."""
     r, ends = len(x), np.full((len(x), 1), math.inf)
     edges = np.concatenate([ends, nodes, -ends], axis=-1)
-    high, low = (
-        np.nextafter(edges[:, :-1], -math.inf),
-        np.nextafter(edges[:, 1:], math.inf),
-    )
+    high = np.nextafter(edges[:, :-1], -math.inf)
+    low = np.nextafter(edges[:, 1:], math.inf)
     listed = Listed(low, high, every, most, seed, x.dtype)
     above, not_below = np.zeros((2, r, NODES))
     for rows, columns in pieces(x):
@@ -49,9 +47,8 @@ class PlaceSearch:
         self.K, r = K, len(K)
         self.active = np.arange(r)
         self.answer = np.zeros((3, r))
-        self.sample = -np.sort(
-            -np.where(np.isfinite(given.sample), given.sample, -np.inf)
-        )
+        finite = np.where(np.isfinite(given.sample), given.sample, -np.inf)
+        self.sample = -np.sort(-finite)
         s, n = (self.sample > -math.inf).sum(axis=-1), given.n
         if (s == n).all():
             x, rows = self.sample, np.arange(r)
@@ -72,10 +69,8 @@ class PlaceSearch:
             index = np.floor(y + c * deviation).astype(np.int64)
             inside = np.clip(index, 0, np.maximum(size - 1, 0))
             node = np.take_along_axis(x, inside[:, None], axis=-1)[:, 0]
-            node = np.where(
-                index < 0, math.inf, np.where(index >= size, -math.inf, node)
-            )
-            nodes.append(node)
+            node = np.where(index >= size, -math.inf, node)
+            nodes.append(np.where(index < 0, math.inf, node))
         self.nodes = np.stack(nodes, axis=-1)
         edges = np.stack([y + c * deviation for c in -SPREAD], axis=-1)
         edges = np.clip(edges, 0, size[:, None])
@@ -103,14 +98,11 @@ class PlaceSearch:
         result = np.stack([node, above, not_below - above])
         # Otherwise the interval: all nodes before it have fewer than K scores.
         j = (got.not_below < K).sum(axis=-1)
-        values = got.values[rows, j]
-        times = got.times[rows, j]
         before = np.where(j > 0, got.not_below[rows, np.maximum(j - 1, 0)], 0)
         until = np.where(j < NODES, got.above[rows, np.minimum(j, NODES - 1)], np.inf)
-        permutation = np.argsort(-values, axis=-1, kind="stable")
-        values, times = (
-            np.take_along_axis(v, permutation, axis=-1) for v in (values, times)
-        )
+        values, times = got.values[rows, j], got.times[rows, j]
+        order = np.argsort(-values, axis=-1, kind="stable")
+        values, times = (np.take_along_axis(v, order, -1) for v in (values, times))
         rank = K[:, 0] - before
         total = np.cumsum(times, axis=-1)
         complete = ~known & (got.every[rows, j] == 1)

@@ -52,6 +52,10 @@ class Points(NamedTuple):
         pairs = zip(self, other, strict=True)
         return Points(*(np.where(condition, own, others) for own, others in pairs))
 
+    def put(self, index: Any, other: Points) -> None:
+        """Write others in the place of some of them."""
+        self.a[index], self.t[index] = other
+
 
 def survey(x: Array, *, every: float | None, size: int, seed: int) -> Survey:
     """The first pass over a chunk ``(r, m)``.
@@ -115,13 +119,14 @@ def pieces(x: Array) -> Iterator[tuple[slice, slice]]:
 
 def sums_at_nodes(
     x: Array,
-    curve: Curve,
-    tau: float,
-    nodes: Points,
+    a: Array,
+    t: Array,
     near: Array,
     low: Array,
     high: Array,
     every: Array,
+    curve: Curve,
+    tau: float,
     most: int,
     precise: bool,
     seed: int,
@@ -131,10 +136,8 @@ def sums_at_nodes(
     Parameters
     ----------
     x : (r, m) array
-    curve : Curve
-    tau : float
-    nodes : Points
-        Of (r, nodes) arrays.
+    a, t : (r, nodes) arrays
+        The nodes, as pairs.
     near : (r, 2) array
         Scores below the first or above the second number have the share 0 or 1 at every
         node, up to less than rounding.
@@ -142,6 +145,8 @@ def sums_at_nodes(
         The windows, which lie between the two numbers.
     every : (r, windows) array
         One in `every` scores of a window is returned.
+    curve : Curve
+    tau : float
     most : int
         The most scores returned for a window of a row.  If there are more, equal ones
         are merged if that halves them; otherwise half of them are dropped at random,
@@ -150,27 +155,26 @@ def sums_at_nodes(
         Whether to calculate in double precision whatever the type of the scores is.
     seed : int
     """
-    sums = np.zeros((*nodes.a.shape, 4))
-    neighbours = None
+    nodes, sums, neighbours = Points(a, t), np.zeros((*a.shape, 4)), None
     if root.ends(curve):
-        neighbours = np.tile([0.0, math.inf, -math.inf], (*nodes.a.shape, 1))
+        neighbours = np.tile([0.0, math.inf, -math.inf], (*a.shape, 1))
     listed = Listed(low, high, every, most, seed, x.dtype)
     dtype = np.dtype(np.float64 if precise else x.dtype)
     with np.errstate(all="ignore"):
         size = PIECE_BYTES // x.itemsize
-        anchor, t, scheme, dtype = scheme_at(curve, nodes, tau, dtype, size)
+        anchor, offset, scheme, dtype = scheme_at(curve, nodes, tau, dtype, size)
         room = np.empty(size, dtype)
 
         def add(rows: slice, some: Array) -> None:
             listed.add(rows, some)
             if scheme is not None:
                 held = room[: some.size].reshape(some.shape)
-                new = _of_scheme(scheme, some, anchor[rows], t[rows], tau, held)
+                new = _of_scheme(scheme, some, anchor[rows], offset[rows], tau, held)
             else:
                 x64 = some.astype(np.float64)
-                new = np.empty((len(some), nodes.a.shape[1], 4))
-                for j in range(new.shape[1]):
-                    u = root.distances(x64, tau, nodes.a[rows, j], nodes.t[rows, j])
+                new = np.empty((len(some), a.shape[1], 4))
+                for j in range(a.shape[1]):
+                    u = root.distances(x64, tau, a[rows, j], t[rows, j])
                     new[:, j] = np.stack(_sums_of(curve, u), axis=-1)
             sums[rows] += new
             if neighbours is not None:
@@ -187,14 +191,12 @@ def sums_at_nodes(
                 if some.size:
                     add(slice(i, i + 1), some[None])
             sums[i, :, 0] += counted_above
-            if (
-                neighbours is not None
-                and (neighbours[i, :, 0] == neighbours[i, :, 0]).any()
-            ):
-                lower, upper = _beside(x[i], size, near[i])
-                neighbours[i, :, 0] += counted_above
-                neighbours[i, :, 1] = np.minimum(neighbours[i, :, 1], lower)
-                neighbours[i, :, 2] = np.maximum(neighbours[i, :, 2], upper)
+            if neighbours is None or np.isnan(neighbours[i, :, 0]).all():
+                continue
+            lower, upper = _beside(x[i], size, near[i])
+            neighbours[i, :, 0] += counted_above
+            neighbours[i, :, 1] = np.minimum(neighbours[i, :, 1], lower)
+            neighbours[i, :, 2] = np.maximum(neighbours[i, :, 2], upper)
     return NodeSums(sums, neighbours, *listed.result())
 
 
@@ -332,12 +334,8 @@ def _sums_of(curve: Curve, u: Array) -> tuple[Any, ...]:
 def counted(curve: Curve, u: Array) -> Array:
     """Which scores m counts."""
     if isinstance(curve, Entmax) or curve is EXP:
-        counted: Array = u > 0
-    elif curve is CLIP:
-        counted = u >= 1
-    else:
-        counted = curve.value(u) > curve.complement(u)
-    return counted
+        return u > 0
+    return u >= 1 if curve is CLIP else curve.value(u) > curve.complement(u)
 
 
 class Listed:

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._rows.budget import Budget
-from .._rows.numpy_rows import Array, NumPyRows, quiet
+from .._rows.numpy_rows import Array, plain_numpy_rows, quiet
 from ..curves import CLIP, EXP, LAPLACE, SIGMOID, TRIANGULAR, Curve, Entmax
 from . import costs_search, root
 from .chunk_pass import Points, counted
@@ -62,10 +62,9 @@ _DENSE = 21  # nodes of a pass that interpolates between them
 # sample.
 _ROW_SAMPLE = 4096
 _ALL_SAMPLES = 1 << 22
-_FINE_WIDTH, _FINEST_WIDTH = (
-    2.0**-12,
-    2.0**-24,
-)  # temperatures: widths of brackets and windows
+_FINE_WIDTH, _FINEST_WIDTH = 2.0**-12, 2.0**-24
+"""Temperatures: widths of brackets and windows."""
+
 _AROUND = 8.0  # temperatures around a bracket in which scores are returned
 _TAIL = 18.0  # the same for the sigmoid curve: e^-36 is an eighth of eps
 
@@ -188,14 +187,11 @@ class ChunkSearch:
             more = np.where(self.dense[self.active] & (kink < 0), span, 0)
             high[:, j] = _outward(points[-1], kink + more, tau, 1)
             if j:
-                high[:, j - 1] = np.minimum(
-                    high[:, j - 1], np.nextafter(low[:, j], -math.inf)
-                )
+                below = np.nextafter(low[:, j], -math.inf)
+                high[:, j - 1] = np.minimum(high[:, j - 1], below)
         around = self._expected(start[0], stop[-1])
         self.mode = np.where(span > _WIDE, 2, around <= self.most() / 2)
-        self.mode = np.where(self.dense[self.active], 0, self.mode)
-        if self.single:
-            self.mode = np.zeros(len(span))
+        self.mode = np.where(self.dense[self.active] | self.single, 0, self.mode)
         joint, apart = (self.mode[:, None] == mode for mode in (1, 2))
         first = np.arange(count) == 0
         low = np.where(joint, np.where(first, start[0][:, None], math.inf), low)
@@ -217,12 +213,11 @@ class ChunkSearch:
         """
         curve, nodes = self.curve, self.nodes
         lower, upper = curve.support
+        reach: Any = math.inf
         if _tailed(curve):
             k = self.budget.pick(self.active)
             few = np.minimum(np.minimum(k.without(0), k.rest()), 1)
             reach = _NEGLIGIBLE + np.log(self.n[self.active] / few)[:, None]
-        else:
-            reach = np.full((len(self.active), 1), math.inf)
         below = -reach if lower == -math.inf else lower
         above = reach if upper == math.inf else upper
         low = _outward(nodes, below, self.tau, -1).min(axis=-1)
@@ -275,13 +270,10 @@ class ChunkSearch:
         best = size.argmin(axis=-1)
         rows = np.arange(len(left))
         solved = size[rows, best] <= 1
-        answer = nodes.pick((rows, best))
+        answer, budget = nodes.pick((rows, best)), self.budget.pick(left)
         if got.neighbours is not None:
-            neighbours = tuple(np.moveaxis(got.neighbours[rows, best], -1, 0))
-            budget = self.budget.pick(left)
-            settled = root.middle_threshold(
-                self.curve, budget, tau, *answer, neighbours
-            )
+            beside = tuple(np.moveaxis(got.neighbours[rows, best], -1, 0))
+            settled = root.middle_threshold(self.curve, budget, tau, *answer, beside)
             answer = Points(*settled).where(solved, answer)
         # The bracket: its ends are two neighbours among the nodes, or a former end.
         above = np.logical_and.accumulate(excess > 0, axis=-1).sum(axis=-1)
@@ -292,12 +284,10 @@ class ChunkSearch:
         old = self.low.pick(left), self.high.pick(left)
         low = nodes.pick(lower).where(above > 0, old[0])
         high = nodes.pick(upper).where(above < number, old[1])
-        ends = [
-            _Bound(low, excess[lower], *(v[lower] for v in (m, P, C, W))),
-            _Bound(high, excess[upper], *(v[upper] for v in (m, P, C, W))),
-        ]
-        for end, new in ((self.low, low), (self.high, high)):
-            end.a[left], end.t[left] = new.a, new.t
+        sums, pairs = (excess, m, P, C, W), ((low, lower), (high, upper))
+        ends = [_Bound(at, *(v[index] for v in sums)) for at, index in pairs]
+        self.low.put(left, low)
+        self.high.put(left, high)
         width = high.minus(low, tau)
         got = self._chosen(got, lower[1])
         # With all scores of the windows the equation is solved, and is exact if the
@@ -310,16 +300,13 @@ class ChunkSearch:
         # is solved for these scores alone.
         on = got.times > 0
         u = np.where(on, root.distances(got.values, tau, *low), -math.inf)
-        budget = self.budget.pick(left)
-        spent = budget.without(m[lower]) + (counted(self.curve, u) * got.times).sum(
-            axis=-1
-        )
+        taken = (counted(self.curve, u) * got.times).sum(axis=-1)
+        spent = budget.without(m[lower]) + taken
         alone = complete & (self.mode > 0) & (root.ends(self.curve) | (width > _WIDE))
         alone &= (spent > 0) & (spent < (got.times * on).sum(axis=-1))
         if alone.any():
-            exact = self._solved(
-                got.values, np.where(alone, spent, 0.5), left, got.times
-            )
+            spent = np.where(alone, spent, 0.5)
+            exact = self._solved(got.values, spent, left, got.times)
             close = exact.where(alone, close)
             # Where all shares are 0 or 1, the next pass finds the ends of the gap.
             p = self._shares(got.values, close)
@@ -339,8 +326,7 @@ class ChunkSearch:
         accepted = ~solved & ((complete & certain) | (width <= 2.0**-50))
         answer = close.where(accepted, answer)
         solved |= accepted
-        self.answer.a[left[solved]] = answer.a[solved]
-        self.answer.t[left[solved]] = answer.t[solved]
+        self.answer.put(left[solved], answer.pick(solved))
         keep = ~solved
         if not keep.any():
             self.active = left[:0]
@@ -415,24 +401,21 @@ class ChunkSearch:
         for _ in range(100):
             (gain, loss), (own, turn) = listed(by), others(by)
             value, fall = low.excess + own + gain, turn + loss
-            least, most = (
-                np.where(value >= 0, by, least),
-                np.where(value <= 0, by, most),
-            )
+            least = np.where(value >= 0, by, least)
+            most = np.where(value <= 0, by, most)
             step = by - value / fall
             good = (step > least) & (step < most)
             new = np.where(value == 0, by, np.where(good, step, 0.5 * (least + most)))
-            if (abs(new - by) <= eps * 2.0**-3 * (1 + by)).all():
-                by = new
-                break
+            near = (abs(new - by) <= eps * 2.0**-3 * (1 + by)).all()
             by = new
+            if near:
+                break
         certain = exact | short | still
         certain |= (width <= _FINE_WIDTH) & (curve.bend < math.inf)
         certain |= (width <= 4 * _FINEST_WIDTH) & (scheme_of(curve) is not None)
         if root.ends(curve):  # else the thresholds may be an interval
-            inner = np.minimum(
-                curve.value(u - by[:, None]), curve.complement(u - by[:, None])
-            )
+            v = u - by[:, None]
+            inner = np.minimum(curve.value(v), curve.complement(v))
             certain &= (np.where(on, inner, 0) > _EDGE).any(axis=-1) | (first < 0)
         return by, certain & (by <= 2) & (listed(by)[1] + others(by)[1] < 0)
 
@@ -570,9 +553,8 @@ class ChunkSearch:
         # row's first sample or, in a wide bracket, what the windows returned.
         sample = self.sample[rows]
         size = max(sample.shape[1], values.shape[1])
-        again = (
-            inside & (width > _WIDE) & ((times > 0).sum(axis=-1) >= _SMALLEST_SAMPLE)
-        )
+        many = (times > 0).sum(axis=-1) >= _SMALLEST_SAMPLE
+        again = inside & (width > _WIDE) & many
         z = np.full((len(rows), size), -math.inf)
         z[:, : sample.shape[1]] = sample
         z[again] = -math.inf
@@ -580,10 +562,10 @@ class ChunkSearch:
         (y, slope), (y1, slope1) = (self._coordinate(z, v.node) for v in (low, high))
         drop, fall = high.excess - low.excess, y1 - y
         turns = [low.W / slope * fall, high.W / slope1 * fall]
-        smooth = [np.isfinite(v) & (width <= _WIDE) for v in turns]
+        short = width <= _WIDE
         turns = [
-            np.where(good, np.clip(v, 3 * drop, 0), drop)
-            for good, v in zip(smooth, turns, strict=True)
+            np.where(short & np.isfinite(v), np.clip(v, 3 * drop, 0), drop)
+            for v in turns
         ]
         s = _cubic_root(low.excess, high.excess, *turns)
         goal = y + s * fall
@@ -597,10 +579,8 @@ class ChunkSearch:
         deviation = np.where(inside, deviation, 4 * np.sqrt(abs(off) * share) + 4)
         lost = ~((goal > 0) & (goal < count)) & inside
         guess = self._solved(z, np.where(lost, 0.5 * count, goal), rows)
-        half = Points(
-            *(0.5 * a + 0.5 * b for a, b in zip(low.node, high.node, strict=True))
-        )
-        guess = half.where(lost, guess)
+        pairs = zip(low.node, high.node, strict=True)
+        guess = Points(*(0.5 * a + 0.5 * b for a, b in pairs)).where(lost, guess)
         guess = self._within(close.where(complete, guess), rows)
         guess = guess.moved(0.0, tau)
         # The next nodes lie close around the guess if it is good (`fine`), otherwise at
@@ -612,9 +592,8 @@ class ChunkSearch:
         room = width * self.most() / (16 * np.maximum(held, 1))
         crowded = ~complete & np.isfinite(room)
         outer = np.where(crowded, np.minimum(outer, room), outer)
-        inner = np.minimum(
-            np.where(width > _WIDE, _FINE_WIDTH, _FINEST_WIDTH), outer / 64
-        )
+        inner = np.where(short, _FINEST_WIDTH, _FINE_WIDTH)
+        inner = np.minimum(inner, outer / 64)
         goal = np.where(lost, 0.5 * count, goal)
         dense = (width <= _WIDE) & (self.count > 1) & _analytic(self.curve)
         self.dense = np.zeros(len(self.n), bool)
@@ -625,9 +604,8 @@ class ChunkSearch:
         self._spread(rows, z, goal, deviation, number)
         if number > len(SPREAD):
             self._add_ends(rows)
-        side = outer[:, None] * (inner / outer)[:, None] ** np.linspace(
-            0, 1, number // 2
-        )
+        power = np.linspace(0, 1, number // 2)
+        side = outer[:, None] * (inner / outer)[:, None] ** power
         steps = np.concatenate([-side, 0 * outer[:, None], side[:, ::-1]], axis=-1)
         around = Points(guess.a[:, None] + 0 * steps, guess.t[:, None] + steps)
         self.nodes = around.where(fine[:, None], self.nodes)
@@ -668,13 +646,11 @@ class ChunkSearch:
 
     def _around(self, at: Points, reach: Any) -> Array:
         """How many scores may lie so near to where the curve has a kink."""
-        sizes = [
-            self._expected(
-                _outward(at, kink - reach, self.tau, -1),
-                _outward(at, kink + reach, self.tau, 1),
-            )
-            for kink in kinks_of(self.curve)
-        ]
+        sizes = []
+        for kink in kinks_of(self.curve):
+            low = _outward(at, kink - reach, self.tau, -1)
+            high = _outward(at, kink + reach, self.tau, 1)
+            sizes.append(self._expected(low, high))
         return np.sum(sizes, axis=0)
 
     def _closer(self, got: NodeSums) -> None:
@@ -696,9 +672,8 @@ class ChunkSearch:
         crowd: Any = 1.0
         if kinks:
             crowd = np.maximum(self._around(near, _ONE_NODE), 1) / (2 * _ONE_NODE)
-        self.outer = np.minimum(
-            _FINE_WIDTH + 4 * error * error, self.most() / (4 * crowd)
-        )
+        missed = _FINE_WIDTH + 4 * error * error
+        self.outer = np.minimum(missed, self.most() / (4 * crowd))
         self.nodes = Points(near.a[:, None], near.t[:, None])
         self.first, self.spare = False, None
 
@@ -753,11 +728,9 @@ class ChunkSearch:
             flat = (P == 0) & (C == 0) & ~((p > _EDGE) & (p < 1 - _EDGE) & on).any(-1)
             accepted &= ~(interval & flat)
         else:
-            single = self.short
-            accepted &= abs(by) <= (4e-4 if single else 5e-9)
+            accepted &= abs(by) <= (4e-4 if self.short else 5e-9)
         answer = at.moved(by, tau)
-        self.answer.a[left[accepted]] = answer.a[accepted]
-        self.answer.t[left[accepted]] = answer.t[accepted]
+        self.answer.put(left[accepted], answer.pick(accepted))
         self.single, self.tried = False, True
         self._again(at, excess, step, got, ~accepted)
 
@@ -768,7 +741,7 @@ class ChunkSearch:
         self.active, at, step = self.active[keep], at.pick(keep), step[keep]
         rows, excess = self.active, excess[keep]
         for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
-            end.a[rows[tight]], end.t[rows[tight]] = at.pick(tight)
+            end.put(rows[tight], at.pick(tight))
         near_by = abs(step) <= self.outer[keep]
         step = np.where(np.isfinite(step), step, 0)
         near = self._within(at.moved(step, self.tau), rows).moved(0.0, self.tau)
@@ -797,8 +770,8 @@ class ChunkSearch:
         count = (x > -math.inf).sum(axis=-1)
         reachable = (y > 0) & (y < count)
         k = np.where(reachable, y, 0.5 * count)
-        result = solve(self.curve, _as_numpy_rows(x, k, count), self.tau)
-        at = Points(result.anchor, result.offset)
+        _, *found = solve(self.curve, plain_numpy_rows(x, k, count), self.tau)
+        at = Points(*found)
         if reachable.all():
             return at
         other = self.low.pick(rows).where(y >= count, self.high.pick(rows))
@@ -808,9 +781,8 @@ class ChunkSearch:
         """The same for scores that occur several times."""
         x = np.where(times > 0, x, 0)
         rows = costs_search.rows_with_costs(x, times, y, 0 * y, self.tau, "cost")
-        return Points(
-            *costs_search.solve_costs(self.curve, rows, (y > 0) & (y < times.sum(-1)))
-        )
+        inner = (y > 0) & (y < times.sum(-1))
+        return Points(*costs_search.solve_costs(self.curve, rows, inner))
 
     def _within(self, at: Points, rows: Array) -> Points:
         low, high = self.low.pick(rows), self.high.pick(rows)
@@ -818,11 +790,8 @@ class ChunkSearch:
         return at.where(high.minus(at, self.tau) > 0, high)
 
     def _shares(self, x: Array, at: Points) -> Array:
-        return np.where(
-            x > -math.inf,
-            self.curve.value(root.distances(x, self.tau, *at)),
-            0,
-        )
+        p = self.curve.value(root.distances(x, self.tau, *at))
+        return np.where(x > -math.inf, p, 0)
 
     def _change_by_one(self, x: Array, p: Array, y: Array) -> Array:
         """The most by which one score more in the sample could change its sum."""
@@ -833,9 +802,8 @@ class ChunkSearch:
     def _coordinate(self, x: Array, at: Points) -> tuple[Array, Array]:
         """The sum of the shares of a sample, and of their slopes."""
         u = root.distances(x, self.tau, *at)
-        w = np.where(
-            np.isfinite(u), self.curve.slope(np.where(np.isfinite(u), u, 0)), 0
-        )
+        finite = np.isfinite(u)
+        w = np.where(finite, self.curve.slope(np.where(finite, u, 0)), 0)
         return self._shares(x, at).sum(axis=-1), w.sum(axis=-1)
 
     def _chebyshev(self, guess: Points, rows: Array) -> Points:
@@ -847,10 +815,8 @@ class ChunkSearch:
         if kinks_of(self.curve):
             crowd = np.maximum(self._around(guess, 0.5), 1)
             half = np.minimum(half, self.most() / (16 * crowd))
-        low, high = (
-            end.pick(rows).minus(guess, self.tau) for end in (self.low, self.high)
-        )
-        low, high = np.maximum(low, -half), np.minimum(high, half)
+        low = np.maximum(self.low.pick(rows).minus(guess, self.tau), -half)
+        high = np.minimum(self.high.pick(rows).minus(guess, self.tau), half)
         part = 0.5 - 0.5 * np.cos(np.pi * np.arange(_DENSE) / (_DENSE - 1))
         steps = low[:, None] + (high - low)[:, None] * part
         return Points(guess.a[:, None] + 0 * steps, guess.t[:, None] + steps)
@@ -860,11 +826,7 @@ class ChunkSearch:
 
         Beyond them the shares of the scores outside of the bracket are 0 or 1.
         """
-        reach = [
-            min(abs(end), 4 * _TAIL) if math.isfinite(end) else 4 * _TAIL
-            for end in self.curve.support
-        ]
-        both = sum(reach)
+        both = sum(min(abs(end), 4 * _TAIL) for end in self.curve.support)
         low, high = self.low.pick(rows), self.high.pick(rows)
         far_apart = high.minus(low, self.tau) > 4 * both
         nodes = Points(self.nodes.a.copy(), self.nodes.t.copy())
@@ -995,10 +957,3 @@ def _cubic_root(first: Array, last: Array, turn: Array, turn1: Array) -> Array:
         value = value + s * s * ((3 - 2 * s) * last - (1 - s) * turn1)
         low, high = np.where(value > 0, s, low), np.where(value > 0, high, s)
     return 0.5 * (low + high)
-
-
-def _as_numpy_rows(x: Array, k: Array, finite_count: Array) -> NumPyRows:
-    shape = x.shape
-    return NumPyRows(
-        x, np.asarray(k, np.float64), finite_count, shape, shape[:1], (-1,), shape
-    )

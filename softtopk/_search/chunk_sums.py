@@ -90,19 +90,15 @@ class NodeSums(NamedTuple):
         sums = np.stack([chunk.sums for chunk in chunks], axis=-1).sum(axis=-1)
         neighbours = chunks[0].neighbours
         if neighbours is not None:
-            all_neighbours = np.array([chunk.neighbours for chunk in chunks])
+            of_each = np.array([chunk.neighbours for chunk in chunks])
+            m, least, most = np.moveaxis(of_each, -1, 0)
             with np.errstate(invalid="ignore"):
-                count = all_neighbours[..., 0].sum(axis=0)
-                least = all_neighbours[..., 1].min(axis=0)
-            neighbours = np.stack(
-                [count, least, all_neighbours[..., 2].max(axis=0)], axis=-1
-            )
+                found = m.sum(axis=0), least.min(axis=0), most.max(axis=0)
+            neighbours = np.stack(found, axis=-1)
         values, times, every = _in_windows(chunks)
         order = np.argsort(-times, axis=-1, kind="stable")
-        width = int((times > 0).sum(axis=-1).max(initial=0))
-        values, times = (
-            np.take_along_axis(v, order, axis=-1)[..., :width] for v in (values, times)
-        )
+        order = order[..., : int((times > 0).sum(axis=-1).max(initial=0))]
+        values, times = (np.take_along_axis(v, order, -1) for v in (values, times))
         return NodeSums(sums, neighbours, values, times, every)
 
 

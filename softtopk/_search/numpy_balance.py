@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._rows.numpy_rows import Array, NumPyRows
+from .._rows.numpy_rows import Array, plain_numpy_rows
 from ..curves import Curve
 from .balance_search import COOLING, LONGEST_STEP, STEP_LENGTHS, BalanceOptions, bounded
 from .numpy_search import Solution, solve
@@ -263,8 +263,7 @@ def _thresholds(curve: Curve, x: Array, k: Array, tau: float) -> Solution:
     """`soft_topk` of rows whose scores are finite or -inf."""
     x = np.ascontiguousarray(x)
     count = np.isfinite(x).sum(axis=-1)
-    m, n = x.shape
-    return solve(curve, NumPyRows(x, k, count, (m, n), (m,), (-1,), (m, n)), tau)
+    return solve(curve, plain_numpy_rows(x, k, count), tau)
 
 
 def _without_mean(beta: Array) -> Array:

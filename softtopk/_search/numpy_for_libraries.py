@@ -12,10 +12,10 @@ import numpy as np
 
 from .._rows.adapter_rows import check_temperatures
 from .._rows.numpy_rows import (
-    NumPyRows,
     check_budget,
     check_finite,
     count_finite,
+    plain_numpy_rows,
     quiet,
 )
 from ..curves import CLIP, Curve, Entmax
@@ -49,8 +49,7 @@ def solved_by_numpy(
     tiny = float(np.finfo(x.dtype).tiny)
     if not tiny <= tau <= 1 / tiny:
         check_temperatures(np.asarray(tau), x.dtype, tiny)
-    rows = NumPyRows(flat, k, n, x.shape, batch, (-1,), x.shape)
-    found = solve(curve, rows, tau, scheme)
+    found = solve(curve, plain_numpy_rows(flat, k, n), tau, scheme)
     regular = np.count_nonzero(n == x.shape[-1]) == n.size
     regular = regular and np.count_nonzero(np.isfinite(found.offset)) == n.size
     a, t = (np.asarray(v, x.dtype).reshape(batch) for v in found[1:])
@@ -92,9 +91,7 @@ def marginals_by_numpy(
     )
     if not (in_range and bool(((k >= 0) & (k <= finite_count)).all())):
         return None
-    rows = NumPyRows(
-        flat, k.astype(float), finite_count, x.shape, batch, (-1,), x.shape
-    )
+    rows = plain_numpy_rows(flat, k.astype(float), finite_count)
     p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)
     parts = list(law_blocks(rows, float(tau)))
     for at, block in parts:

@@ -243,7 +243,7 @@ def test_scores_far_from_the_nodes_are_only_counted(curve, dtype, monkeypatch):
         assert summed < 0.5 or has_heavy_tails(curve)
         some, every_one = (
             chunk_pass.sums_at_nodes(
-                x, curve, tau, search.nodes, ends, low, high, every, N, True, 0
+                x, *search.nodes, ends, low, high, every, curve, tau, N, True, 0
             )
             for ends in (near, np.array([[-np.inf, np.inf]]))
         )
@@ -476,8 +476,8 @@ def test_the_memory_of_a_pass_is_that_of_its_parts():
 
     def measure():
         near = ends[:, :2] * [[-1, 1]]
-        given = (chunk_pass.Points(at, at), near, -ends, ends, np.full((1, 4), 1e3))
-        chunk_pass.sums_at_nodes(x, clip, 1.0, *given, 1000, False, 0)
+        given = (at, at, near, -ends, ends, np.full((1, 4), 1e3))
+        chunk_pass.sums_at_nodes(x, *given, clip, 1.0, 1000, False, 0)
 
     for call in (
         lambda: chunk_pass.survey(x, every=1e4, size=0, seed=0),
