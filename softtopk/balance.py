@@ -133,10 +133,8 @@ def balanced_topk(
     value = call.run(shared.balanced_topk, S, k, columns, curve, **given, rounds=rounds)
 
     def derivative() -> Linearization:
-        rows, fits = (
-            call.given,
-            [AdditiveFit(balance_slopes(*at)) for at in call.balanced],
-        )
+        fits = [AdditiveFit(balance_slopes(*at)) for at in call.balanced]
+        rows = call.given
         low, high = (rows.shape[axis] for axis in rows.axes)
 
         def turn(matrices: Array) -> Array:
@@ -147,9 +145,8 @@ def balanced_topk(
             changes = turn(t.reshape(-1, low, high).astype(np.float64, copy=False))
             out = np.empty(changes.shape)
             for i, fit in enumerate(fits):
-                out[i] = (
-                    fit.residual_and_fit(fit.W * changes[i])[0] / call.balanced[i][-1]
-                )
+                residual, _, _ = fit.residual_and_fit(fit.W * changes[i])
+                out[i] = residual / call.balanced[i][-1]
             return turn(out).astype(rows.x.dtype).reshape(t.shape)
 
         return Linearization(value, rows, product, product)

@@ -111,25 +111,20 @@ def top_k(
     [1.0, 1.0, 0.5]
     """
     share_ties = check_ties(ties)
-    if cost is not None or per != "entry":
-        given = {"axis": axis, "where": where, "ties": ties, "cost": cost, "per": per}
-        if cost is not None:
-            found: Array = Call().run(hard_body.top_k, x, k, **given, empty=empty)
-            return found
-        check_per(per)
-    integer_k = not share_ties
-    rows = as_numpy_rows(
-        x, k, axis=axis, where=where, empty=empty, integer_k=integer_k, ordinal=True
-    )
+    given: dict[str, Any] = {"axis": axis, "where": where, "empty": empty}
+    if cost is not None:
+        given |= {"ties": ties, "cost": cost, "per": per}
+        found: Array = Call().run(hard_body.top_k, x, k, **given)
+        return found
+    check_per(per)
+    rows = as_numpy_rows(x, k, **given, integer_k=not share_ties, ordinal=True)
     above, tied, _ = _compared(rows)
     remaining = rows.k - np.add.reduce(above, axis=-1)
     if not share_ties:
         tied &= np.cumsum(tied, axis=-1) <= remaining[:, None]
         return rows.expand((above | tied).astype(rows.x.dtype))
-    share = (remaining / np.maximum(np.add.reduce(tied, axis=-1), 1)).astype(
-        rows.x.dtype, copy=False
-    )
-    out = tied * share[:, None]
+    share = remaining / np.maximum(np.add.reduce(tied, axis=-1), 1)
+    out = tied * share.astype(rows.x.dtype, copy=False)[:, None]
     out += above
     return rows.expand(out)
 
@@ -225,9 +220,8 @@ def top_k_indices(
         key = ~rows.key if largest else rows.key
         index = np.lexsort((key, scores == -np.inf), axis=-1)[:, :width]
     if many or width > number or empty != "raise":  # a row may have fewer
-        count = (
-            rows.k if rows.empty_rows is None else np.where(rows.empty_rows, 0, rows.k)
-        )
+        empty_rows, count = rows.empty_rows, rows.k
+        count = count if empty_rows is None else np.where(empty_rows, 0, count)
         found, index = index, np.full((len(index), width), n)
         index[:, : found.shape[-1]] = found
         index[np.arange(width) >= count[:, None]] = n

@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -34,7 +35,6 @@ from ._linearize import Differentiable, Linearization, operator
 from ._rows.numpy_rows import (
     Array,
     Axis,
-    NumPyRows,
     check_temperature,
     finite_numpy_rows,
 )
@@ -201,22 +201,15 @@ class Noise:
         return edges
 
 
-def _gumbel_quantile(t: float) -> float:
-    if t <= 0:
-        return -math.inf
-    return math.inf if t >= 1 else -math.log(-math.log(t))
+def _unbounded(inner: Callable[[float], float]) -> Callable[[float], float]:
+    """The quantile of a noise without bounds, from its formula between 0 and 1."""
 
+    def quantile(t: float) -> float:
+        if t <= 0:
+            return -math.inf
+        return math.inf if t >= 1 else inner(t)
 
-def _normal_quantile(t: float) -> float:
-    if t <= 0:
-        return -math.inf
-    return math.inf if t >= 1 else NormalDist().inv_cdf(t)
-
-
-def _logistic_quantile(t: float) -> float:
-    if t <= 0:
-        return -math.inf
-    return math.inf if t >= 1 else math.log(t / (1 - t))
+    return quantile
 
 
 def _exp(s: Array) -> Array:
@@ -227,7 +220,7 @@ def _exp(s: Array) -> Array:
 GUMBEL = Noise(
     "gumbel",
     cdf=lambda s: np.exp(-_exp(-s)),
-    quantile=_gumbel_quantile,
+    quantile=_unbounded(lambda t: -math.log(-math.log(t))),
     density=lambda s: np.exp(-s - _exp(-s)),
     log_cdf=lambda s: -_exp(-s),
 )
@@ -236,7 +229,7 @@ GUMBEL = Noise(
 NORMAL = Noise(
     "normal",
     cdf=_normal_cdf,
-    quantile=_normal_quantile,
+    quantile=_unbounded(NormalDist().inv_cdf),
     density=lambda s: np.exp(-0.5 * s * s) / math.sqrt(2 * math.pi),
     log_cdf=_normal_log_cdf,
 )
@@ -254,7 +247,7 @@ UNIFORM = Noise(
 LOGISTIC = Noise(
     "logistic",
     cdf=lambda s: 1 / (1 + _exp(-s)),
-    quantile=_logistic_quantile,
+    quantile=_unbounded(lambda t: math.log(t / (1 - t))),
     density=lambda s: np.exp(-np.abs(s)) / (1 + np.exp(-np.abs(s))) ** 2,
     log_cdf=lambda s: np.minimum(s, 0.0) - np.log1p(np.exp(-np.abs(s))),
 )
@@ -287,10 +280,8 @@ def _edges(noise: Noise, gaps: Array) -> Array:
 def _hazards(noise: Noise, gaps: Array, s: Array) -> tuple[Array, Array]:
     """h(s + gap) and G(s) at nodes s of shape (R, L): (R, n, L) and (R, L)."""
     takes_part = np.isfinite(gaps)[:, :, None]
-    at = (
-        np.where(takes_part, np.minimum(gaps, _LOSING_GAP)[:, :, None], 0.0)
-        + s[:, None, :]
-    )
+    gaps = np.minimum(gaps, _LOSING_GAP)[:, :, None]
+    at = np.where(takes_part, gaps, 0.0) + s[:, None, :]
     logs = np.where(takes_part, noise.log_distribution(at), 0.0)
     alive = takes_part & (logs > -math.inf)
     log_mass = _log(np.where(alive, noise.mass(at), 0.0))
@@ -354,23 +345,13 @@ def _integrate(
     block = max(1, _BLOCK_ENTRIES // (gaps.shape[1] * _NODES.size))
     for start in range(0, gaps.shape[0], block):
         part = slice(start, start + block)
-
-        def on_part(hazard: Array, product: Array, part: slice = part) -> Array:
-            return integrand(part, hazard, product)
-
-        value[part], error[part] = _quadrature(noise, gaps[part], on_part)
+        own = partial(integrand, part)
+        value[part], error[part] = _quadrature(noise, gaps[part], own)
     return value, error
 
 
 def _probabilities(noise: Noise, gaps: Array) -> tuple[Array, Array]:
     return _integrate(noise, gaps, lambda _, hazard, product: hazard * product[:, None])
-
-
-def _gaps(rows: NumPyRows, tau: float) -> Array:
-    """How far each score lies below the largest of its row, in units of the noise."""
-    x = rows.x.astype(np.float64)
-    with np.errstate(over="ignore"):
-        return (np.max(x, axis=1, keepdims=True) - x) / tau
 
 
 @operator
@@ -438,7 +419,9 @@ def perturb_max(
     """
     chosen, tau = _check_noise(noise), check_temperature(temperature)
     rows = finite_numpy_rows(x, axis, where)
-    gaps = _gaps(rows, tau)
+    x = rows.x.astype(np.float64)
+    # How far each score lies below the largest of its row, in units of the noise.
+    gaps = (np.max(x, axis=1, keepdims=True) - x) / tau
     found, error = _probabilities(chosen, gaps)
     p = rows.expand(found.astype(rows.x.dtype))
 
@@ -455,8 +438,7 @@ def perturb_max(
             return hazard * (t * total - mixed) * joint[:, None]
 
         total = _integrate(chosen, gaps, integrand)[0] * unit
-        with np.errstate(over="ignore"):
-            return (total / tau).astype(rows.x.dtype)
+        return (total / tau).astype(rows.x.dtype)
 
     value: Any = p
     if return_error:

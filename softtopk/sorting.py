@@ -277,12 +277,10 @@ def _ordered(
         rows, dtype = call.sorted, call.given.x.dtype
 
         def of_rows(product: Callable[[Array], Array]) -> Callable[[Array], Array]:
-            def narrow(t: Array) -> Array:
-                return product(t.astype(np.float64, copy=False)).astype(
-                    dtype, copy=False
-                )
-
-            return narrow
+            wide = np.float64
+            return lambda t: product(t.astype(wide, copy=False)).astype(
+                dtype, copy=False
+            )
 
         names = ("by_sort", "by_places") if what == "sort" else ("by_ranks",) * 2
         push, pull = (of_rows(getattr(rows, name)) for name in names)

@@ -194,10 +194,8 @@ class Call(NumPy):
         cost = real_numbers(asked.cost, "cost")
         c = given.flatten(cost, "cost")
         if given.empty_rows is not None:
-            budget, c = (
-                np.where(given.empty_rows, 1, budget),
-                np.where(given.empty_rows[:, None], 1, c),
-            )
+            budget = np.where(given.empty_rows, 1, budget)
+            c = np.where(given.empty_rows[:, None], 1, c)
         scores = given.x.astype(np.float64, copy=False)
         if asked.empty == "all":
             most = np.where(scores > -np.inf, c, 0).sum(axis=-1)
@@ -233,11 +231,9 @@ class Call(NumPy):
             rows = given._replace(x=x, k=whole)
         else:
             flat = x.reshape(-1, x.shape[-1])
-            k, finite_count = (
-                whole.reshape(-1) + 0.0,
-                np.repeat(given.finite_count, x.shape[1]),
-            )
-            rows = given._replace(x=flat, k=k, finite_count=finite_count)
+            count = np.repeat(given.finite_count, x.shape[1])
+            k = whole.reshape(-1) + 0.0
+            rows = given._replace(x=flat, k=k, finite_count=count)
             if isinstance(tau, np.ndarray):
                 tau = np.repeat(tau, x.shape[1])
         found = solve(curve, rows, tau)
