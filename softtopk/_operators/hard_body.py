@@ -238,31 +238,23 @@ def top_k_sum(
     weight = hard(xp, rows, k, check)
     if not xp.looks(rows.x, check):
         in_range = weight[..., 0] == weight[..., 0]
-        rows, weight = (
-            rows.harmless(xp, in_range),
-            xp.where(in_range[..., None], weight, 1),
-        )
+        rows = rows.harmless(xp, in_range)
+        weight = xp.where(in_range[..., None], weight, 1)
     used = xp.where(weight > 0, rows.x, 0 * weight)
-    return rows.reduce(
-        xp, xp.sum(xp.where(weight != 0, used * weight, weight), axis=-1)
-    )
+    used = xp.where(weight != 0, used * weight, weight)
+    return rows.reduce(xp, xp.sum(used, axis=-1))
 
 
 def hard(
-    xp: Adapter,
-    rows: Rows,
-    k: Any,
-    check: bool | None,
-    share_ties: bool = True,
+    xp: Adapter, rows: Rows, k: Any, check: bool | None, share_ties: bool = True
 ) -> Any:
     """`top_k` of the rows; NaN in a row out of range whose values were not checked."""
     x, n = rows.x, rows.x.shape[-1]
     key = xp.detach(x if rows.key is None else rows.key)
     given = budget(x, rows.whole, rows.part)
     number = type(k) in (int, float)  # without NumPy, a compiler can trace it
-    if number or not (
-        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
-    ):
+    many = getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
+    if number or not (many or xp.is_array(k)):
         place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else n
         place = min(max(place, 1), n)
         pivot = xp.largest(key, place)

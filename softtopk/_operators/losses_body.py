@@ -60,6 +60,7 @@ from .._rows.numpy_rows import (
     without_axes,
 )
 from .._search import polynomials
+from .._search.root import distances
 from ..curves import CLIP, EXP, Curve, Entmax, resolve
 from .entmax_alpha import checked_alpha, entmax_law, entropy
 from .hard_body import hard
@@ -333,12 +334,11 @@ def entmax_loss(
     """
     array = xp.is_array(alpha) and xp.has_derivatives
     alpha = alpha if array else real_number(alpha, "alpha", above=0)
+    rows = finite_rows(xp, x, 1.0, axis, where, check)
     if array or (alpha < 1 and xp.has_derivatives):
-        rows = finite_rows(xp, x, 1.0, axis, where, check)
         alpha, rows = checked_alpha(xp, alpha, rows, check)
         goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
         return _order_loss(xp, rows, alpha, goal, end)
-    rows = finite_rows(xp, x, 1.0, axis, where, check)
     curve = _ORDERS.get(alpha) or Entmax(alpha)
     goal, end = _target(xp, rows, x, target, check, ignore_index, reduction)
     return _gap_loss(xp, curve, rows, goal, end, check)
@@ -763,9 +763,8 @@ def _gap_loss(
     total = xp.where(finite_t, xp.sum(gap, axis=-1), xp.where(is_nan(t), t, 0))
 
     def rest() -> Any:
-        return xp.where(
-            finite_t[..., None], p - goal, xp.where(is_nan(t)[..., None], p, 0)
-        )
+        other = xp.where(is_nan(t)[..., None], p, 0)
+        return xp.where(finite_t[..., None], p - goal, other)
 
     def slope() -> Any:
         """The derivative by the temperature, with a derivative by x attached."""
@@ -881,10 +880,8 @@ def _loss(
         rows = rows._replace(dtype=xp.loss_type(rows.dtype, rows.x))
     value, keep = value + 0.0, end.keep
     if keep is not None:
-        by = {
-            name: (v, _unless_ignored(xp, keep, slope))
-            for name, (v, slope) in by.items()
-        }
+        pairs = by.items()
+        by = {name: (v, _unless_ignored(xp, keep, f)) for name, (v, f) in pairs}
     value = xp.attach(value, by)
     value, rows = rows.spoil(xp, value), rows.spoilt()
     if keep is not None:
@@ -932,8 +929,7 @@ def _solved(
     x, anchor, offset, tau = map(xp.detach, (rows.x, a, t, rows.tau))
     finite_t = xp.isfinite(offset)
     offset = xp.where(finite_t, offset, 0)
-    tau_column = as_column(tau)
-    u = (x - anchor[..., None]) / tau_column - offset[..., None]
+    u = distances(x, tau, anchor, offset)
     return p, a, t, finite_t, offset, u
 
 
@@ -960,10 +956,7 @@ def _log_loss(
         inner = xp.where(xp.isfinite(fixed), u, 0)
         return -xp.sum(rest() * inner, axis=-1) / tau
 
-    def by_x() -> Any:
-        return rest() / as_column(tau)
-
-    by = {"x": (rows.x, by_x), "tau": (tau, by_tau)}
+    by = {"x": (rows.x, lambda: rest() / as_column(tau)), "tau": (tau, by_tau)}
     return _loss(xp, rows, value, by, end)
 
 

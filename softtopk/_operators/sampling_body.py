@@ -33,6 +33,7 @@ from .._rows.adapter_rows import (
 )
 from .._rows.numpy_rows import as_column, check_axis, check_draws
 from .._search.polynomials import products, with_k
+from .._search.root import distances
 from ..curves import SIGMOID
 from .selection_body import of_checked
 from .subset_body import law_of, subset_sum
@@ -180,8 +181,7 @@ def subset_log_prob(
     found = (inner - xp.detach(value)) / xp.detach(tau)
 
     def by_x() -> Any:
-        tau_column = as_column(tau)
-        return (xp.where(chosen, 1 - p, -p)) / tau_column
+        return xp.where(chosen, 1 - p, -p) / as_column(tau)
 
     def by_tau() -> Any:
         held = xp.sum(xp.where(chosen & xp.isfinite(rows.x), rows.x, 0), axis=-1)
@@ -283,9 +283,7 @@ def _walk(
     xp: Adapter, k: int, x: Any, a: Any, t: Any, tau: Any, count: Any, numbers: Any
 ) -> Any:
     """The subsets that random numbers in [0, 1) select, of at most k entries."""
-    tau_column = as_column(tau)
-    away = (x - a[..., None]) / tau_column - t[..., None]
-    away = xp.where(x > -math.inf, away, -math.inf)
+    away = xp.where(x > -math.inf, distances(x, tau, a, t), -math.inf)
     top = away >= 0
     r = xp.sigmoid(-abs(away))  # the smaller of both chances of a coin, to all digits
     _, levels = products(xp, k, xp.where(top, r, 1 - r), xp.where(top, 1 - r, r))
