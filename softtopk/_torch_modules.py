@@ -113,8 +113,7 @@ class _Module(torch.nn.Module):
         settings = {**{name: getattr(self, name) for name in self._names}, **given}
         other = {"axis": settings.pop("axis")} if "axis" in settings else {}
         axis = one_of("dim", settings.pop("dim"), -1, "axis", other)
-        out: torch.Tensor = type(self).operator(ADAPTER, x, axis=axis, **settings)
-        return out
+        return type(self).operator(ADAPTER, x, axis=axis, **settings)
 
     def extra_repr(self) -> str:
         """The settings that are in force."""

@@ -636,7 +636,7 @@ class _DaskRows:
         given = real_numbers(np.asarray(k) if hasattr(k, "dask") else k, "k")
         batch = common_batch(self.batch, given.shape, "k", "x")
         if self.axes:
-            check_kept(given.shape, self.given, self.axes, batch, "k", "x")
+            check_kept(given.shape, self.given, self.axes, batch, "x")
         if batch != self.batch:
             shape, chunks = batch + self.x.shape[self.ndim :], self.x.chunks
             before = ((None, ()),) * (len(batch) - self.ndim)  # axes that are new
@@ -743,8 +743,7 @@ class _DaskRows:
     def gather_reduced(self, values: Any, name: str) -> Array:
         """One number for each row."""
         given = real_numbers(values, name)
-        found: Array = broadcast_as(np, given, self.batch, name).reshape(-1)
-        return found
+        return broadcast_as(np, given, self.batch, name).reshape(-1)
 
 
 def _rows_of_block(
@@ -790,7 +789,7 @@ def _surveyed(rows: _DaskRows) -> chunk_sums.Survey:
     every = None if math.isnan(n) else chunk_search.stride(int(n), rows.count)
     size = chunk_search.per_chunk(rows.many)
     found = rows.run(chunk_pass.survey, every=every, size=size)
-    survey: chunk_sums.Survey = chunk_sums.of_all_rows(found, chunk_sums.Survey)
+    survey = chunk_sums.of_all_rows(found, chunk_sums.Survey)
     _check_scores(survey.bad)
     return survey
 

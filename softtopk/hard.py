@@ -114,8 +114,7 @@ def top_k(
     given: dict[str, Any] = {"axis": axis, "where": where, "empty": empty}
     if cost is not None:
         given |= {"ties": ties, "cost": cost, "per": per}
-        found: Array = Call().run(hard_body.top_k, x, k, **given)
-        return found
+        return Call().run(hard_body.top_k, x, k, **given)
     check_per(per)
     rows = as_numpy_rows(x, k, **given, integer_k=not share_ties, ordinal=True)
     above, tied, _ = _compared(rows)

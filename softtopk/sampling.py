@@ -89,8 +89,7 @@ def sample_topk(
     """
     given: dict[str, Any] = {"axis": axis, "where": where, "empty": empty}
     given |= {"temperature": temperature, "draws": draws}
-    found: Array = Call().run(shared.sample_topk, x, k, rng, **given)
-    return found
+    return Call().run(shared.sample_topk, x, k, rng, **given)
 
 
 @quiet()
@@ -151,8 +150,7 @@ def sample_shares(
     >>> bool(abs(hard.mean(axis=0) - p).max() < 0.02)
     True
     """
-    found: Array = Call().run(shared.sample_shares, p, rng, axis=axis, draws=draws)
-    return found
+    return Call().run(shared.sample_shares, p, rng, axis=axis, draws=draws)
 
 
 @operator

@@ -35,12 +35,13 @@ from ._rows.numpy_rows import (
     Axis,
     NumPyRows,
     as_column,
+    as_numpy_rows,
+    check_positive,
     divide,
     finite_numpy_rows,
     positive_numbers,
     row_dot,
     temperatures_of,
-    truncated_numpy_rows,
 )
 from ._search.numpy_simplex import entmax_shares, log_shares, softmax_shares
 from .hard import top_k
@@ -465,7 +466,8 @@ def sparse_softmax(
     >>> sparse_softmax([0.0, 0.0, 0.0, -1.0], 2).round(4).tolist()
     [0.3333, 0.3333, 0.3333, 0.0]
     """
-    rows = truncated_numpy_rows(x, k, axis, where, empty)
+    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
+    check_positive(rows.k)
     tau = temperatures_of(rows, temperature)
     p = softmax_shares(rows.x, tau, top_k(rows.x, rows.k))
     value = rows.expand(p)

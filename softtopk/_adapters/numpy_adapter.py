@@ -248,8 +248,7 @@ class Call(NumPy):
     ) -> Array:
         """Sorts or ranks, in double precision."""
         self.sorted = SortedRows(ADAPTER, curve, x.astype(np.float64, copy=False), tau)
-        arranged: Array = getattr(self.sorted, what)()
-        return arranged
+        return getattr(self.sorted, what)()
 
     def _on_simplex(self, curve: Curve, x: Array) -> tuple[Array, ...]:
         """The same for the budget 1 and entmax at temperature 1.

@@ -108,8 +108,7 @@ class CostPoint(NamedTuple):
         return self._cast(gx), self._cast(gc)
 
     def _cast(self, values: Any) -> Array:
-        cast: Array = values.astype(self.rows.x.dtype, copy=False)
-        return cast
+        return values.astype(self.rows.x.dtype, copy=False)
 
     def derivative(self, value: Array) -> Linearization:
         """That of the shares."""

@@ -30,8 +30,7 @@ def checked_costs(xp: Adapter, asked: Asked) -> tuple[Any, Any]:
     `part`, which are both floats.
     """
     if xp.own_rows:
-        found: tuple[Any, Any] = xp.cost_rows(asked)
-        return found
+        return xp.cost_rows(asked)
     rows = as_adapter_rows(xp, asked, SelectMethod(), split_float)
     x, given = rows.x, asked.cost
     if xp.is_array(given):
@@ -84,9 +83,8 @@ def _two_floats(xp: Any, k: Any, fixed: Any, x: Any) -> tuple[Any, Any]:
     whole = fixed
     if x.dtype.itemsize < k.dtype.itemsize == 8:
         near = abs(fixed) < 2.0**100
-        whole = xp.where(
-            near, exact_sums.halves(xp.where(near, fixed, 0), 29)[0], fixed
-        )
+        high, _ = exact_sums.halves(xp.where(near, fixed, 0), 29)
+        whole = xp.where(near, high, fixed)
     finite = abs(fixed) < math.inf
     return whole, xp.where(finite, k - xp.where(finite, whole, 0), 0)
 
@@ -97,11 +95,10 @@ def verify_costs(xp: Adapter, rows: Rows, c: Any) -> None:
     whole, part = xp.detach(rows.whole), xp.detach(rows.part)
     if 0 in x.shape:
         return
-    in_range = bool((x < math.inf).all()) and bool(temperature_in_range(tau).all())
-    if in_range and bool(
-        budget_in_range(namespace(x), x > -math.inf, whole, part, c)[0].all()
-    ):
-        return
+    if bool((x < math.inf).all()) and bool(temperature_in_range(tau).all()):
+        fits, *_ = budget_in_range(namespace(x), x > -math.inf, whole, part, c)
+        if bool(fits.all()):
+            return
     k = xp.to_numpy(whole).astype(np.float64) + xp.to_numpy(part)
     check_temperatures(xp.to_numpy(tau), tau.dtype, float(xp.finfo(tau.dtype).tiny))
     n, eps = x.shape[-1], float(xp.finfo(x.dtype).eps)

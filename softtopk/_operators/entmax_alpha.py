@@ -154,9 +154,8 @@ def _log_curve(xp: Adapter, t: Any, b: Any) -> Any:
     series = xp.zeros_like(z)
     for j in range(_TERMS, -1, -1):
         series = (-1) ** j / (j + 1) + near * series
-    return xp.where(
-        far, xp.log1p(xp.where(far, z, 0)) / xp.where(far, b, 1), t * series
-    )
+    log = xp.log1p(xp.where(far, z, 0)) / xp.where(far, b, 1)
+    return xp.where(far, log, t * series)
 
 
 def _newton_threshold(xp: Adapter, y: Any, tail: Any, b: Any) -> Any:

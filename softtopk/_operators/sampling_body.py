@@ -31,7 +31,7 @@ from .._rows.adapter_rows import (
     scores,
     word_for,
 )
-from .._rows.numpy_rows import as_column, check_axis, check_draws
+from .._rows.numpy_rows import as_column, check_axis, check_integer
 from .._search.polynomials import products, with_k
 from .._search.root import distances
 from ..curves import SIGMOID
@@ -247,8 +247,13 @@ def sample_shares(
 
 
 def _lead(draws: int | None) -> tuple[int, ...]:
-    check_draws(draws)
-    return () if draws is None else (draws,)
+    """The first axes of a result; an error unless it is a number of draws, or None."""
+    if draws is None:
+        return ()
+    check_integer(draws, "draws", "an integer or None")
+    if draws < 1:
+        raise ValueError(f"draws must be at least 1, got {draws}")
+    return (draws,)
 
 
 def _shaped(xp: Adapter, rows: Rows, drawn: Any, draws: int | None) -> Any:

@@ -29,6 +29,7 @@ from .numpy_rows import (
     check_temperature,
     check_unmasked,
     check_whole,
+    common_batch,
     count_finite,
     is_large,
     is_number,
@@ -182,9 +183,8 @@ class Rows(NamedTuple):
             return self
         tau = self.tau
         if tau_in_range is not None:
-            tau = xp.hold(tau, tau_in_range) + xp.where(
-                tau_in_range, xp.zeros_like(tau), 1
-            )
+            other = xp.where(tau_in_range, xp.zeros_like(tau), 1)
+            tau = xp.hold(tau, tau_in_range) + other
         in_range = found.in_range
         x = xp.hold(self.x, in_range[..., None])
         whole, part = xp.where(in_range, self.whole, 1), xp.hold(self.part, in_range)
@@ -204,11 +204,9 @@ class Rows(NamedTuple):
 
     def repeated(self, times: int) -> Rows:
         """Rows that expand ``(times, ..., n)`` results, several for each row."""
-        return (
-            self
-            if self.in_range is None
-            else self._replace(in_range=self.in_range[None])
-        )
+        if self.in_range is None:
+            return self
+        return self._replace(in_range=self.in_range[None])
 
     def reduce(self, xp: Adapter, value: Any) -> Any:
         """Numbers for each row in the type of the results; their shape is right."""
@@ -308,14 +306,8 @@ def as_adapter_rows(
     batch = tuple(x.shape[:-1])
     whole, part = (split_budget or split)(xp, k, like)
     if whole.ndim:
-        try:
-            batch = tuple(xp.broadcast_shapes(batch, tuple(whole.shape)))
-        except (ValueError, RuntimeError):
-            raise ValueError(
-                f"k must broadcast against {name} without its {word}, shape {batch}, "
-                f"got shape {tuple(whole.shape)}"
-            ) from None
-        check_kept(tuple(whole.shape), shape, axes, batch, "k", name)
+        batch = common_batch(batch, tuple(whole.shape), "k", name, word, xp)
+        check_kept(tuple(whole.shape), shape, axes, batch, name)
     tau = _temperature(xp, asked.temperature, like)
     if tau.ndim:
         tau = broadcast_as(xp, tau, batch, "temperature")
@@ -375,8 +367,7 @@ def as_given(xp: Adapter, values: Any, x: Any, name: str) -> Any:
 
 def word_for(xp: Adapter, name: str) -> str:
     """The library's own name of an argument, for error messages."""
-    word: str = xp.words.get(name, name)
-    return word
+    return xp.words.get(name, name)
 
 
 def split(xp: Adapter, k: Any, x: Any) -> tuple[Any, Any]:
@@ -498,9 +489,8 @@ def check_values(
     """
     if 0 in x.shape:
         return False
-    facts = functools.partial(
-        _in_range_and_regular, needs_finite, integer_k, look_for_regular
-    )
+    how = needs_finite, integer_k, look_for_regular
+    facts = functools.partial(_in_range_and_regular, *how)
     in_range, regular = xp.program(facts, x, given, tau)
     if not bool(in_range):
         k = None if given is None else _budget_numbers(xp, *given)
@@ -530,9 +520,8 @@ def _in_range_and_regular(
         regular = xp.all((xp.max(x) - xp.min(x)) / tau < limit, axis=None)
     if given is not None:
         k = budget(x, *given)
-        in_range = in_range & xp.all(
-            (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0), axis=None
-        )
+        fits = (k.whole >= 0) & (k.rest() >= 0) & (k.part >= 0)
+        in_range = in_range & xp.all(fits, axis=None)
         in_range = in_range & xp.all(k.part == 0, axis=None) if integer_k else in_range
         if look_for_regular:
             regular = regular & xp.all((k.without(0) > 0) & (k.rest() > 0), axis=None)
@@ -588,13 +577,9 @@ def checked_asked(xp: Adapter, asked: Asked) -> Any:
         given = None if none else (rows.whole, rows.part)
         known = type(asked.temperature) in (int, float)  # so it has been looked at
         at = xp.detach(rows.x), given, None if known else rows.tau, asked.name
-        check_values(
-            xp,
-            *at,
-            needs_finite=asked.needs_finite,
-            integer_k=asked.integer_k,
-            look_for_regular=False,
-        )
+        how: dict[str, Any] = {"needs_finite": asked.needs_finite}
+        how["integer_k"] = asked.integer_k
+        check_values(xp, *at, **how, look_for_regular=False)
         return rows
     skipped = asked.ordinal or asked.solver
     return rows if skipped else hold_rows_out_of_range(xp, rows, not none, asked)

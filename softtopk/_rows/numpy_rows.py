@@ -136,7 +136,7 @@ class NumPyRows(NamedTuple):
             return self, _full(self.x.shape[:1], values, values.dtype)
         batch = common_batch(self.batch, values.shape, name, of)
         if name == "k":  # entmax's alpha may broadcast to every row at every alpha
-            check_kept(values.shape, self.input_shape, self.axes, batch, name, of)
+            check_kept(values.shape, self.input_shape, self.axes, batch, of)
         column = np.broadcast_to(values, batch).reshape(-1)
         if batch == self.batch:
             return self, column
@@ -146,17 +146,14 @@ class NumPyRows(NamedTuple):
             full = np.broadcast_to(rows.reshape(*self.batch, n), (*batch, n))
             return _read_only(full.reshape(-1, n))
 
-        finite_count = np.broadcast_to(
-            self.finite_count.reshape(self.batch), batch
-        ).reshape(-1)
-        sizes = [self.shape[axis] for axis in self.axes]
-        empty = self.empty_rows
-        if empty is not None:
-            empty = np.broadcast_to(empty.reshape(self.batch), batch).reshape(-1)
+        def of_each(numbers: Array) -> Array:
+            return np.broadcast_to(numbers.reshape(self.batch), batch).reshape(-1)
+
+        sizes, empty = [self.shape[axis] for axis in self.axes], self.empty_rows
         rows = self._replace(
             x=repeated(self.x),
-            finite_count=finite_count,
-            empty_rows=empty,
+            finite_count=of_each(self.finite_count),
+            empty_rows=None if empty is None else of_each(empty),
             key=None if self.key is None else repeated(self.key),
             shape=with_axes(batch, self.axes, sizes),
             batch=batch,
@@ -312,7 +309,10 @@ def as_numpy_rows(
     rows = NumPyRows(flat, _EMPTY_ARRAY, count, shape, batch, axes, shape, nothing, key)
     if k is NO_BUDGET:
         return rows
-    rows, budget = rows.repeat(_check_k(k, integer_k and not zeros), "k", name)
+    budget = real_numbers(k, "k")
+    if integer_k and not zeros:
+        check_whole(budget)
+    rows, budget = rows.repeat(budget, "k", name)
     if rows.empty_rows is not None:
         budget = np.where(rows.empty_rows, 1, budget)
     if zeros and integer_k:
@@ -359,11 +359,7 @@ def plain_numpy_rows(x: Array, k: Array, finite_count: Array) -> NumPyRows:
 
 
 def finite_numpy_rows(
-    x: ArrayLike,
-    axis: Axis,
-    where: ArrayLike | None,
-    name: str = "x",
-    empty: str = "raise",
+    x: ArrayLike, axis: Axis, where: ArrayLike | None, empty: str = "raise"
 ) -> NumPyRows:
     """Rows without a budget, with at least one finite entry each.
 
@@ -372,27 +368,8 @@ def finite_numpy_rows(
     TypeError, ValueError
         As in `as_numpy_rows`, and if a row has no finite entry.
     """
-    rows = as_numpy_rows(x, axis=axis, where=where, name=name, empty=empty)
-    check_finite(rows.finite_count, name)
-    return rows
-
-
-def truncated_numpy_rows(
-    x: ArrayLike,
-    k: ArrayLike,
-    axis: Axis,
-    where: ArrayLike | None,
-    empty: str = "raise",
-) -> NumPyRows:
-    """Rows with a whole budget k >= 1 each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As in `as_numpy_rows`, and if a budget is 0.
-    """
-    rows = as_numpy_rows(x, k, axis=axis, where=where, integer_k=True, empty=empty)
-    check_positive(rows.k)
+    rows = as_numpy_rows(x, axis=axis, where=where, empty=empty)
+    check_finite(rows.finite_count, "x")
     return rows
 
 
@@ -561,8 +538,7 @@ def temperatures_of(rows: NumPyRows, temperature: ArrayLike) -> float | Array:
     if is_number(temperature):
         return check_temperature(temperature)  # type: ignore[arg-type]
     values = positive_numbers(temperature, "temperature")
-    found: Array = broadcast_as(np, values, rows.batch, "temperature").reshape(-1)
-    return found
+    return broadcast_as(np, values, rows.batch, "temperature").reshape(-1)
 
 
 def is_number(value: Any) -> bool:
@@ -618,10 +594,9 @@ def check_kept(
     of: tuple[int, ...],
     axes: tuple[int, ...],
     batch: tuple[int, ...],
-    name: str,
     scores: str,
 ) -> None:
-    """Raise an error if numbers for each row have kept the reduced axes, with length 1.
+    """Raise an error if budgets of the rows have kept the reduced axes, with length 1.
 
     Broadcasting would repeat every row: ``(B, 1)`` against ``(B,)`` gives ``(B, B)``.
     `batch` is the broadcast shape.
@@ -632,16 +607,9 @@ def check_kept(
     kept = [1 if i in axes else size for i, size in enumerate(of, -len(of))]
     if all(m in (1, size) for m, size in zip(shape, kept, strict=True)):
         raise ValueError(
-            f"{name} must have one number for each row of {scores}, shape {rows}, "
+            f"k must have one number for each row of {scores}, shape {rows}, "
             f"without the axes of its entries, got shape {shape}"
         )
-
-
-def _check_k(k: ArrayLike, integer_k: bool) -> Array:
-    budget = real_numbers(k, "k")
-    if integer_k:
-        check_whole(budget)
-    return budget
 
 
 def check_whole(budget: Array) -> None:
@@ -672,14 +640,14 @@ def check_empty(empty: str) -> bool:
 
 
 def common_batch(
-    batch: tuple[int, ...], shape: tuple[int, ...], name: str, of: str
+    batch: Any, shape: Any, name: str, of: str, word: str = "axis", xp: Any = np
 ) -> tuple[int, ...]:
     """The shape in which rows and the numbers of an argument broadcast."""
     try:
-        return np.broadcast_shapes(batch, shape)
-    except ValueError:
+        return tuple(xp.broadcast_shapes(batch, shape))
+    except (ValueError, RuntimeError):
         raise ValueError(
-            f"{name} must broadcast against {of} without its axis, "
+            f"{name} must broadcast against {of} without its {word}, "
             f"shape {batch}, got shape {shape}"
         ) from None
 
@@ -715,15 +683,6 @@ def check_width(width: Any, most: int) -> int:
     if width < most:
         raise ValueError(f"width must be at least the largest k, {most}, got {width}")
     return int(width)
-
-
-def check_draws(draws: int | None) -> None:
-    """An error unless it is a number of draws, or None."""
-    if draws is None:
-        return
-    check_integer(draws, "draws", "an integer or None")
-    if draws < 1:
-        raise ValueError(f"draws must be at least 1, got {draws}")
 
 
 def check_finite(count: Array, name: str) -> None:
