@@ -127,9 +127,8 @@ class _Search(NamedTuple):
         settled = (error <= 16 * self.goal) & ~(new.size < at.size)
         over = last & ((error <= self.goal) | settled) | ~(new.size < math.inf)
         new = new._replace(size=xp.where(last, new.size, math.inf))
-        cooler = xp.where(
-            error <= 1 / _INVERSE_TOLERANCE, xp.clip(heat / COOLING, 1, None), heat
-        )
+        warm = error <= 1 / _INVERSE_TOLERANCE
+        cooler = xp.where(warm, xp.clip(heat / COOLING, 1, None), heat)
         count = xp.where(done, count, count + 1)
         return new.or_(at, done), cooler, count, done | over | (count >= self.limit)
 
@@ -148,10 +147,8 @@ def balanced(options: BalanceOptions, x: Any, k: Any, c: Any, tau: Any) -> Any:
     x, k, c = _without_forced(bounded(x, tau), k, c)
     free = xp.isfinite(x)
     counts = xp.sum(free, axis=-1), xp.sum(free, axis=-2)
-    span = -_least_entry(xp.where(free, -x, math.inf)) - _least_entry(
-        xp.where(free, x, math.inf)
-    )
-    span = xp.clip(span / tau, 0, None)
+    least, most = (_least_entry(xp.where(free, v, math.inf)) for v in (x, -x))
+    span = xp.clip((-most - least) / tau, 0, None)
     goal = xp.finfo(x.dtype).eps * (32 + span)
     y, zero = xp.where(free, x, -math.inf), xp.zeros_like(tau)
     search = _Search(options.curve, options.limit, y, k, c, tau, counts, goal)

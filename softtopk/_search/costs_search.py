@@ -29,7 +29,7 @@ from .._rows.numpy_rows import as_column
 from ..curves import Curve
 from . import exact_sums
 from .root import LIMIT, decide, ends, leads_back, narrow
-from .start import Search, State, follow, rebase
+from .start import State, follow, rebase, started
 
 
 class RowsWithCosts(NamedTuple):
@@ -66,9 +66,8 @@ class RowsWithCosts(NamedTuple):
         a = a[..., None]
         if self.halves is None:
             return (self.x - a) / as_column(self.tau)
-        return exact_sums.minus_product(
-            self.x, exact_sums.halves(a), self.halves
-        ) / as_column(self.tau)
+        away = exact_sums.minus_product(self.x, exact_sums.halves(a), self.halves)
+        return away / as_column(self.tau)
 
     def at_threshold(self, a: Any, t: Any) -> Any:
         """u = (x - lambda s) / tau at lambda = a + tau t."""
@@ -118,11 +117,7 @@ def begin_costs(curve: Curve, rows: RowsWithCosts) -> State:
     low = xp.min(xp.where(on, low, math.inf), axis=-1)
     high = xp.max(xp.where(on, high, -math.inf), axis=-1)
     t = -middle * (weight / money)
-    t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
-    infinite = abs(t) + math.inf
-    return follow(
-        State(a, Search(t, low, high, infinite, infinite), is_nan(t)), rows.tau
-    )
+    return started(a, t, low, high, rows.tau)
 
 
 def advance_costs(
@@ -248,13 +243,9 @@ def spent(
     inner = in_range & (whole + part > 0) & (rest < 0)
     scale = xp.where(tau_in_range, tau, 1)
     safe = xp.where(inner, whole, 0.5), xp.where(inner, part, 0)
-    given = rows_with_costs(
-        xp.where(on & inner[..., None], x, 0),
-        xp.where(inner[..., None], c, 1),
-        *safe,
-        scale,
-        options.per,
-    )
+    x = xp.where(on & inner[..., None], x, 0)
+    c = xp.where(inner[..., None], c, 1)
+    given = rows_with_costs(x, c, *safe, scale, options.per)
     a, t = solve_costs(options.curve, given, inner)
     outer = xp.where(whole + part > 0, -math.inf, xp.full_like(t, math.inf))
     t = xp.where(in_range, xp.where(inner, t, outer), math.nan)

@@ -17,6 +17,7 @@ sum only those.  A curve without a scheme, such as one of the user's, goes to
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,9 +120,7 @@ def _by_root(
     whole = np.floor(k)
     budget = Budget(whole.astype(np.int64), k - whole, finite_count)
 
-    def split(middle: Any) -> Any:
-        return root.neighbours_of(x, x, middle)
-
+    split = partial(root.neighbours_of, x, x)
     row_moments = narrowed(split, budget, tau, moments(x, finite_count), True)
     a, t = root.solve_rows(curve, x, budget, tau, row_moments)
     p[...] = curve.value(root.distances(x, tau, a, t))
@@ -212,9 +211,8 @@ class _Block:
         # The difference of score and anchor may overflow, the difference of their
         # halves does not.
         half = np.float64(0.5)
-        above, below = (
-            2 * ((half * end - half * self.anchor) / self.tau) for end in self.pair
-        )
+        away = [half * end - half * self.anchor for end in self.pair]
+        above, below = (2 * (v / self.tau) for v in away)
         return np.minimum(above, reach), np.maximum(below, -reach)
 
     def _bracket(self) -> tuple[Any, Any]:
@@ -236,9 +234,8 @@ class _Block:
         (V <= 1 <= e^t) never gets the share 1, and its V is added to S once for all.
         """
         scheme, v, (low, high) = self.scheme, sums.v, self.scheme.curve.support
-        if not self.reaches_one or (
-            not self.reaches_zero and _FEW_DIVISOR * self.k > self.n
-        ):
+        many = _FEW_DIVISOR * self.k > self.n
+        if not self.reaches_one or (many and not self.reaches_zero):
             return sums
         if not self.reaches_zero:
             return _Sums(scheme, v[v > 1], self.k, (0, *sums(np.float64(0))[1:]))
@@ -248,9 +245,8 @@ class _Block:
         near = (v > below) & (v < above)
         if _FEW_DIVISOR * np.count_nonzero(near) > self.n:
             return sums
-        sums_of_one = scheme.sums(
-            np.full(1, above, v.dtype), scheme.at_offset(below - low)
-        )
+        at = scheme.at_offset(below - low)
+        sums_of_one = scheme.sums(np.full(1, above, v.dtype), at)
         fixed = np.count_nonzero(v >= above) * np.array(sums_of_one, np.float64)
         return _Sums(scheme, v[near], self.k, fixed)
 
@@ -267,24 +263,17 @@ class _Block:
         few = min(k, self.finite_count - k) <= 2 * (n // _SAMPLE)
         sample = self.x[:: n // _SAMPLE]
         sample = sample[sample > -np.inf]
-        if (
-            not scheme.any_anchor
-            or (few and (self.reaches_zero or self.reaches_one))
-            or not sample.size
-        ):
+        ends = self.reaches_zero or self.reaches_one
+        if not scheme.any_anchor or (few and ends) or not sample.size:
             return None
         budget = k * (sample.size / self.finite_count)
         index = sample.size - math.ceil(budget)
         self.anchor = np.partition(sample, index)[index]
         sample = divide(sample - self.anchor, self.tau)
-        if (
-            not sample.dot(sample)
-            <= _LARGEST_DEVIATION * _LARGEST_DEVIATION * sample.size
-        ):
+        if not sample.dot(sample) <= _LARGEST_DEVIATION**2 * sample.size:
             return None
-        t = scheme.start(
-            sample, budget, scheme.at_offset(np.float64(-scheme.curve.centre))
-        )
+        t = scheme.at_offset(np.float64(-scheme.curve.centre))
+        t = scheme.start(sample, budget, t)
         t = _offsets(_Sums(scheme, scheme.prepare(sample.copy()), budget), t)
         sums = _Sums(scheme, scheme.prepare(self._distances()), k)
         t = _offsets(sums, t)
@@ -409,10 +398,8 @@ class _Sums:
         if not isinstance(t, np.ndarray):
             return m + sum(map(np.count_nonzero, masks))
         dtype = self.v.dtype  # np.count_nonzero is slower along an axis
-        return sum(
-            row_dot(w, w, LINE_OF_COUNTS)
-            for w in (mask.astype(dtype) for mask in masks)
-        )
+        counted = (mask.astype(dtype) for mask in masks)
+        return sum(row_dot(w, w, LINE_OF_COUNTS) for w in counted)
 
 
 def _some(truth: Any) -> Any:

@@ -107,9 +107,8 @@ class Block:
         p = self.marginals
         # d Re zeta^2 = c - 2 c cos^2(t/2)/d and d^2 Im zeta^2 = u c sin t
         square = self.spread(c * w.real, np.zeros_like(c))
-        square -= self.spread(
-            2 * c * self.nodes.cosine_squared * w.real, c * s * w.imag, power=2
-        )
+        bare = 2 * c * self.nodes.cosine_squared * w.real
+        square -= self.spread(bare, c * s * w.imag, power=2)
         square *= self.variance * self.variance
         return p * (1 - p) + self.drift**2 - square
 
@@ -148,12 +147,8 @@ def _spread(u: Array, nodes: _Nodes, bare: Array, skewed: Array, power: int) -> 
     scale = (4 / nodes.chord) ** power
     a, b = np.zeros_like(u), np.zeros_like(u)
     term = np.empty_like(u)
-    for d, x, y in zip(
-        _factors(u, nodes),
-        (scale * bare).astype(dtype),
-        (scale * skewed).astype(dtype),
-        strict=True,
-    ):
+    terms = (scale * bare).astype(dtype), (scale * skewed).astype(dtype)
+    for d, x, y in zip(_factors(u, nodes), *terms, strict=True):
         if power == 2:
             d *= d
         a += np.divide(x, d, out=term)
@@ -205,17 +200,11 @@ def _horner(coefficients: Array, v: Array) -> Array:
     return out
 
 
-def _from_kth(x: Array, k: Array, temperature: float | Array) -> tuple[Array, Array]:
-    """(x - a) / temperature as ``(n, R)``, a the k-th largest entry of its row."""
-    anchor = kth_largest(x, k)
-    y = np.empty(x.shape[::-1], x.dtype)
-    return divide(np.subtract(x.T, anchor, out=y), temperature), anchor
-
-
 def _tilted(x: Array, k: Array, count: Array, temperature: float | Array) -> Block:
     """The tilted law of rows ``(R, n)`` with 0 < k < count."""
-    y, anchor = _from_kth(x, k, temperature)
-    dtype = y.dtype
+    anchor, dtype = kth_largest(x, k), x.dtype
+    y = np.subtract(x.T, anchor, out=np.empty(x.shape[::-1], dtype))
+    y = divide(y, temperature)  # (n, R)
     reach = _LARGEST_EXPONENT[dtype.char]
     odds = np.clip(y, -reach, reach)
     np.negative(odds, out=odds)
@@ -228,9 +217,8 @@ def _tilted(x: Array, k: Array, count: Array, temperature: float | Array) -> Blo
     # subtracted from every pi, which changes the others by no more than this tiny
     # number.  It is computed by the same operations as in `_tilt`, so it has the same
     # rounding, and the pi of such an entry becomes exactly 0: it is never selected.
-    pi -= pi.dtype.type(1) / (
-        1 + np.exp(dtype.type(reach)) * np.exp(shift).astype(dtype)
-    )
+    scaled = np.exp(dtype.type(reach)) * np.exp(shift).astype(dtype)
+    pi -= dtype.type(1) / (1 + scaled)
     np.maximum(pi, 0, out=pi)
     variance = pi * rest
     skew = pi - rest
@@ -299,10 +287,8 @@ def _circle(N: Array, used: Array, dtype: Any) -> _Circle:
     # needs that: a pair of quiet entries (see `_Parts`) has this sum as its factor
     # there, in place of its own, and must not change the product.
     smaller = (np.where(near, opposite, adjacent) ** 2).astype(dtype)
-    sine_squared, cosine_squared = (
-        np.where(near, smaller, 1 - smaller),
-        np.where(near, 1 - smaller, smaller),
-    )
+    sine_squared = np.where(near, smaller, 1 - smaller)
+    cosine_squared = np.where(near, 1 - smaller, smaller)
     chord, sine = 4 * sine_squared.astype(np.float64), 2 * opposite * adjacent
     return _Circle(node, live, N, angle, sine, sine_squared, cosine_squared, chord)
 
@@ -401,13 +387,8 @@ def _multiply(phi: Array, parts: _Parts, circle: _Circle) -> None:
     skewed[parts.pairs] = 0
     z = np.empty(product.shape, np.result_type(dtype, 1j))
     real = np.empty_like(product)
-    columns = zip(
-        circle.cosine_squared,
-        circle.sine_squared,
-        circle.sine.astype(dtype),
-        strict=True,
-    )
-    for i, (h, f, g) in enumerate(columns):
+    squares, sine = (circle.cosine_squared, circle.sine_squared), circle.sine
+    for i, (h, f, g) in enumerate(zip(*squares, sine.astype(dtype), strict=True)):
         np.multiply(product, f, out=real)
         np.subtract(h, real, out=z.real)
         np.multiply(skewed, g, out=z.imag)
@@ -474,10 +455,6 @@ def numpy_partition(rows: NumPyRows, temperature: float | Array) -> tuple[Array,
         # may be huge and could overflow if divided by tau, so they keep the units of
         # the scores.
         lack = rows.k[part] - top.sum(0)
-        out[part] = (
-            chosen
-            + lack * block.anchor
-            + of_part(temperature, part)
-            * (lack * block.shift + soft + np.log(block.chance))
-        )
+        rest = lack * block.shift + soft + np.log(block.chance)
+        out[part] = chosen + lack * block.anchor + of_part(temperature, part) * rest
     return out.astype(rows.x.dtype), p

@@ -71,9 +71,8 @@ def leads_back(search: Search, excess: Any, proposal: Any) -> Any:
     """
     _, low, high, *_ = search
     remaining = choose(excess > 0, high - proposal, proposal - low)
-    return remaining <= 8 * namespace(remaining).finfo(remaining.dtype).eps * (
-        high - low
-    )
+    eps = namespace(remaining).finfo(remaining.dtype).eps
+    return remaining <= 8 * eps * (high - low)
 
 
 def sums(curve: Curve, u: Any) -> tuple[Any, Any, Any, Any, Any]:

@@ -52,11 +52,8 @@ def solved(
 
 def rows_in_range(k: Budget, tau: Any, row_moments: Moments) -> Any:
     """Whether the scores, the budget and the temperature of each row are in range."""
-    in_range = (
-        (row_moments.top < math.inf)
-        & (row_moments.mean == row_moments.mean)
-        & temperature_in_range(tau)
-    )
+    in_range = (row_moments.top < math.inf) & (row_moments.mean == row_moments.mean)
+    in_range = in_range & temperature_in_range(tau)
     return in_range & (k.part >= 0) & (k.whole >= 0) & (k.rest() >= 0)
 
 

@@ -121,7 +121,8 @@ def narrowed(
     each row: how many scores are above it, the least of these, and the largest of the
     others.
     """
-    xp = namespace(row_moments.mean)
+    top, least, mean, deviation, _ = row_moments
+    xp = namespace(mean)
 
     def step(low: Any, high: Any, going: Any) -> Any:
         # With two equal factors, a compiler may add first, which may overflow.
@@ -134,20 +135,16 @@ def narrowed(
         high = xp.where(going & ~enough, below, high)
         return low, high, going & (high - low > _NARROW * tau)
 
-    most = float(xp.finfo(row_moments.mean.dtype).max)
+    most = float(xp.finfo(mean.dtype).max)
     # Half of the span at least, and all of it at most.
-    size = xp.maximum(
-        row_moments.top - row_moments.mean, row_moments.mean - row_moments.least
-    )
+    size = xp.maximum(top - mean, mean - least)
     # A span that overflows itself is at least `most` / tau temperatures wide.
     far_apart = (size > most / 2**11 * tau) | ((size > most / 4) & (tau < most**0.5))
     overflowing = inner & far_apart
-    state = row_moments.least, row_moments.top, overflowing
+    state = least, top, overflowing
     low, high, _ = loop(lambda low, high, going: going.any(), step, state)
-    mean, deviation = (
-        xp.where(overflowing, low, row_moments.mean),
-        xp.where(overflowing, 0, row_moments.deviation),
-    )
+    mean = xp.where(overflowing, low, mean)
+    deviation = xp.where(overflowing, 0, deviation)
     return Moments(high, low, mean, deviation, overflowing)
 
 
@@ -216,7 +213,12 @@ def begin(
         room = float(xp.finfo(slack.dtype).max) ** 0.5
         low = xp.where(row_moments.overflowing, -room, low)
         high = xp.where(row_moments.overflowing, room, high)
-    t = xp.where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
+    return started(a, t, low, high, tau)
+
+
+def started(a: Any, t: Any, low: Any, high: Any, tau: Any) -> State:
+    """The state with these anchors, first guesses and brackets of the offset."""
+    t = namespace(t).where((low < t) & (t < high), t, 0.5 * low + 0.5 * high)
     infinite = abs(t) + math.inf
     return follow(State(a, Search(t, low, high, infinite, infinite), is_nan(t)), tau)
 

@@ -183,10 +183,7 @@ def circled(xp: Adapter, tilt: Tilt) -> Circle:
     mass = 1 + 2 * xp.sum(real, axis=-1)
     real, imaginary = (2 * w / mass[..., None] for w in (real, imaginary))
     real, imaginary = xp.stored(real), xp.stored(imaginary)
-    sine_squared, cosine_squared = (
-        xp.stored(halved * halved),
-        xp.stored(cosine * cosine),
-    )
+    sine_squared, cosine_squared = map(xp.stored, (halved * halved, cosine * cosine))
     chance = xp.log(mass / N)
     return Circle(chord, sine, sine_squared, cosine_squared, real, imaginary, chance)
 
