@@ -117,11 +117,8 @@ class _Jax(Base):
         x = x if least is None else jnp.maximum(x, least)
         return x if most is None else jnp.minimum(x, most)
 
-    hold, spoil = (
-        staticmethod(jax_out_of_range.hold),
-        staticmethod(jax_out_of_range.spoil),
-    )
-
+    hold = staticmethod(jax_out_of_range.hold)
+    spoil = staticmethod(jax_out_of_range.spoil)
     hypot, log1p = staticmethod(hypot), staticmethod(_log1p)
 
     @staticmethod
@@ -209,9 +206,7 @@ class _Jax(Base):
 
     @staticmethod
     def is_real(x: Any) -> Any:
-        return jnp.issubdtype(x.dtype, jnp.floating) | jnp.issubdtype(
-            x.dtype, jnp.integer
-        )
+        return any(jnp.issubdtype(x.dtype, v) for v in (jnp.floating, jnp.integer))
 
     @staticmethod
     def floating(x: Any, name: str) -> tuple[Any, Any]:
@@ -399,10 +394,8 @@ class _Jax(Base):
     @staticmethod
     def balance(options: Any, x: Any, k: Any, c: Any, tau: Any) -> Any:
         if options.look:  # nothing is traced
-            u = _Jax.numbers(
-                numpy_for_libraries.balanced_by_numpy(options, x, k, c, tau), x
-            )
-            return balance_search.balanced_shares(options.curve, u)
+            u = numpy_for_libraries.balanced_by_numpy(options, x, k, c, tau)
+            return balance_search.balanced_shares(options.curve, _Jax.numbers(u, x))
         return _jitted_balance(options, x, k, c, tau)[0]
 
     @staticmethod
@@ -498,11 +491,9 @@ def _balance_at(options: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, An
 @_balance_at.defjvp
 def _balance_rule(options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     p, u = _balance_at(options, *primals)
-    dS, dk, dc, dtau = tangents
+    given = options.curve, *tangents, u, primals[3]
     with jax.default_matmul_precision("highest"):
-        return (p, u), balance_rule.push_balance(
-            options.curve, dS, dk, dc, dtau, u, primals[3]
-        )
+        return (p, u), balance_rule.push_balance(*given)
 
 
 _jitted_program = jax.jit(lambda f, *args: f(_Jax, *args), static_argnums=0)

@@ -96,11 +96,9 @@ class CostPoint(NamedTuple):
 
     def _push(self, dx: Any, dc: Any) -> Array:
         """The tangent of the shares."""
-        none = 0 * self.point[2]  # of the budgets
-        moved = costs_rule.push_costs(
-            self.options, self.point, dx, none, dc, np.float64(0)
-        )
-        return self._cast(moved[0])
+        dk, dtau = 0 * self.point[2], np.float64(0)
+        dp, _ = costs_rule.push_costs(self.options, self.point, dx, dk, dc, dtau)
+        return self._cast(dp)
 
     def _pull(self, by_p: Any, by_t: Any) -> tuple[Array, Array]:
         """The gradients by the scores and by the costs."""

@@ -25,11 +25,6 @@ class Torch(Arrays):
     """What the operators ask of an array library."""
 
     @staticmethod
-    def program(f: Any, *args: Any) -> Any:
-        """f of this namespace and the arguments."""
-        return f(Torch, *args)
-
-    @staticmethod
     def constant(f: Any, *args: Any) -> Any:
         """`program` for a search; a Function under vmap, which cannot trace loops."""
         if internals.transformed() and not torch.compiler.is_compiling():
@@ -43,9 +38,8 @@ class Torch(Arrays):
             kind = selection.SelectShares if shares else selection.Select
             return kind.apply(curve, *at)
         method = rows.select_method or Torch.select_method(x, curve, check)
-        if method.scheme is not None and not (
-            isinstance(tau, torch.Tensor) and tau.ndim
-        ):
+        many = isinstance(tau, torch.Tensor) and tau.ndim
+        if method.scheme is not None and not many:
             if autograd.is_recorded(x, part, tau):
                 return selection.QuickSelect.apply(curve, *at, method.scheme)
             return selection.select_on_numpy(curve, at, method.scheme)[0]
@@ -66,10 +60,8 @@ class Torch(Arrays):
     def arrange(
         what: str, curve: curves.Curve, x: Any, tau: Any, check: bool | None
     ) -> Any:
-        if (
-            Torch.select_method(x, curve, check).scheme
-            and not internals.in_dual_level()
-        ):
+        scheme = Torch.select_method(x, curve, check).scheme
+        if scheme and not internals.in_dual_level():
             return sorting_on_numpy.arrange(what, curve, x, tau)
         at = SortedRows(ADAPTER, curve, x.detach(), tau.detach())
         value = getattr(at, what)()
@@ -98,10 +90,8 @@ class Torch(Arrays):
 
     @staticmethod
     def quotient(k: int, x: Any, own: Any, tau: Any) -> Any:
-        if (
-            Torch.select_method(x, curves.SIGMOID, None).scheme
-            and not internals.in_dual_level()
-        ):
+        scheme = Torch.select_method(x, curves.SIGMOID, None).scheme
+        if scheme and not internals.in_dual_level():
             return torch_autograd_subset.QuickQuotient.apply(k, x, own, tau)
         return None
 
@@ -157,14 +147,12 @@ class Torch(Arrays):
     def attach(value: Any, by: dict[str, tuple[Any, Any]]) -> Any:
         compiled = torch.compiler.is_compiling()
         kind = autograd.Attach if compiled else autograd.EagerAttach
-        pairs = [by.get(name, (None, lambda: None)) for name in ("x", "k", "tau")]
+        none: tuple[Any, Any] = (None, lambda: None)
+        pairs = [by.get(name, none) for name in ("x", "k", "tau")]
         if not (compiled or internals.transformed()):
             # A slope that nothing asks for may take as long as the value.
-            kept = [
-                (v, slope) if autograd.is_recorded(v) else None for v, slope in pairs
-            ]
-            pairs = [pair or (None, lambda: None) for pair in kept]
-            if not any(kept):
+            pairs = [p if autograd.is_recorded(p[0]) else none for p in pairs]
+            if all(pair is none for pair in pairs):
                 return value
         inputs, slopes = [v for v, _ in pairs], [slope() for _, slope in pairs]
         return kind.apply(value, *inputs, *slopes)

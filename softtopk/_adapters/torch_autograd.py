@@ -59,14 +59,15 @@ def is_last(*grads: Any) -> bool:
 
 def batched(info: Any, in_dims: Any, given: Any) -> list[Any]:
     """Arguments of a vectorised function with the batch first."""
-    return [
-        v
-        if v is None
-        else v.expand(info.batch_size, *v.shape)
-        if axis is None
-        else v.movedim(axis, 0)
-        for v, axis in zip(given, in_dims, strict=True)
-    ]
+
+    def batch_first(v: Any, axis: Any) -> Any:
+        if v is None:
+            return None
+        return (
+            v.expand(info.batch_size, *v.shape) if axis is None else v.movedim(axis, 0)
+        )
+
+    return [batch_first(*pair) for pair in zip(given, in_dims, strict=True)]
 
 
 def as_rows_of(like: Any, given: list[Any]) -> list[Any]:
@@ -199,16 +200,10 @@ class Attach(Function):
     @staticmethod
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         sx, sk, stau = ctx.saved_tensors
-        gtau = None if stau is None else g * stau
-        return (
-            None,
-            None if sx is None else g[..., None] * sx,
-            None if sk is None else g * sk,
-            gtau.sum() if gtau is not None and ctx.single else gtau,
-            None,
-            None,
-            None,
-        )
+        gx = None if sx is None else g[..., None] * sx
+        gk, gtau = (None if slope is None else g * slope for slope in (sk, stau))
+        gtau = gtau.sum() if gtau is not None and ctx.single else gtau
+        return None, gx, gk, gtau, None, None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *given: Any) -> tuple[Any, Any]:

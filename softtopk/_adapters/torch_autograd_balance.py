@@ -26,9 +26,8 @@ class Balance(Function):
     def forward(options: Any, x: Any, k: Any, c: Any, tau: Any) -> tuple[Any, Any]:
         if options.look:
             given = (v.detach().cpu().numpy() for v in (x, k, c, tau))
-            u = Arrays.numbers(
-                numpy_for_libraries.balanced_by_numpy(options, *given), x
-            )
+            u = numpy_for_libraries.balanced_by_numpy(options, *given)
+            u = Arrays.numbers(u, x)
         else:
             u = _exact(balance_search.balanced, options, x, k, c, tau)
         return balance_search.balanced_shares(options.curve, u), u
@@ -40,9 +39,8 @@ class Balance(Function):
 
     @staticmethod
     def backward(ctx: Any, gp: Any, gu: Any) -> tuple[Any, ...]:
-        return None, *_exact(
-            balance_rule.pull_balance, ctx.curve, gp, gu, *ctx.saved_tensors
-        )
+        given = ctx.curve, gp, gu, *ctx.saved_tensors
+        return None, *_exact(balance_rule.pull_balance, *given)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, options: Any, *given: Any) -> tuple[Any, Any]:

@@ -239,9 +239,8 @@ class QuickSimplex(Function):
 
 
 def simplex(x: Any, curve: curves.Entmax, tau: float) -> Any:
-    return torch.from_numpy(
-        numpy_for_libraries.simplex_by_numpy(x.numpy(force=True), curve, tau)
-    )
+    p = numpy_for_libraries.simplex_by_numpy(x.numpy(force=True), curve, tau)
+    return torch.from_numpy(p)
 
 
 def select_on_numpy(

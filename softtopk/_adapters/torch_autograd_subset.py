@@ -70,14 +70,13 @@ class QuickSubset(Function):
     @staticmethod
     def forward(ctx: Any, x: Any, whole: Any, part: Any, tau: Any) -> Any:
         given = x, whole, part, tau
-        by_numpy = numpy_for_libraries.marginals_by_numpy(
-            *(v.numpy(force=True) for v in given)
-        )
+        values = (v.numpy(force=True) for v in given)
+        by_numpy = numpy_for_libraries.marginals_by_numpy(*values)
         if by_numpy is None:  # a row is out of range
             ctx.blocks, law = None, subset_law.solved_law(namespace(x), *given)
         else:
-            values, ctx.blocks = by_numpy
-            law = subset_law.SubsetLaw(*map(torch.from_numpy, values))
+            fields, ctx.blocks = by_numpy
+            law = subset_law.SubsetLaw(*map(torch.from_numpy, fields))
         if not any(ctx.needs_input_grad) and not internals.in_dual_level():
             ctx.blocks = None
         ctx.mark_non_differentiable(*law[1:])
@@ -94,9 +93,8 @@ class QuickSubset(Function):
             return None, None, None, None
         if blocks is None or not is_last(g):
             return _subset_pull(at, g)
-        found = subset_rule.pull_subset_on_numpy(
-            blocks, *(v.numpy(force=True) for v in (at[0], at[3], *at[4:], g))
-        )
+        values = (v.numpy(force=True) for v in (at[0], at[3], *at[4:], g))
+        found = subset_rule.pull_subset_on_numpy(blocks, *values)
         gx, gtau = map(torch.from_numpy, found)
         return gx, None, None, gtau if at[3].ndim else gtau.sum()
 
@@ -137,10 +135,9 @@ class QuickQuotient(Function):
             if not followed:
                 given = [v.detach().requires_grad_() for v in given]
             asked = [v for v in given if v.requires_grad]
-            at = polynomials.solved_quotient(namespace(given[0]), ctx.k, *given)
-            found = polynomials.quotient_slopes(
-                namespace(given[0]), ctx.k, given[0], at
-            )
+            xp = namespace(given[0])
+            at = polynomials.solved_quotient(xp, ctx.k, *given)
+            found = polynomials.quotient_slopes(xp, ctx.k, given[0], at)
             pairs = [(at.log, by_log), (found, by_slopes)]
             values, grads = zip(*(p for p in pairs if p[1] is not None), strict=True)
             more = {"create_graph": followed, "allow_unused": True}

@@ -57,10 +57,6 @@ def holds_tensors(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _kind(x: Any) -> str:
-    return "nested" if x.is_nested else "sparse"
-
-
 def _widest(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """The type, or the widest one that the device has."""
     lacks = device.type in SINGLE and dtype == torch.float64
@@ -106,12 +102,9 @@ class Arrays(Base):
     atan2, cos, exp = torch.atan2, torch.cos, torch.exp
     finfo, floor, isfinite = torch.finfo, torch.floor, torch.isfinite
     log, log1p, maximum, minimum = torch.log, torch.log1p, torch.maximum, torch.minimum
-    ones_like, zeros_like, full_like = (
-        torch.ones_like,
-        torch.zeros_like,
-        torch.full_like,
-    )
-    remainder, reshape, moveaxis = torch.remainder, torch.reshape, torch.movedim
+    ones_like, zeros_like = torch.ones_like, torch.zeros_like
+    full_like, remainder = torch.full_like, torch.remainder
+    reshape, moveaxis = torch.reshape, torch.movedim
     sigmoid, sin, sqrt, where = torch.sigmoid, torch.sin, torch.sqrt, torch.where
     matrix_transpose = staticmethod(lambda x: x.mT)
     bool_, broadcast_to = torch.bool, torch.broadcast_to
@@ -133,9 +126,8 @@ class Arrays(Base):
         # Compiled, torch.expm1 would become exp(x) - 1, which cancels near 0.
         near = x > -1
         half = 0.5 * torch.where(near, x, 0)
-        return torch.where(
-            near, 2 * torch.exp(half) * torch.sinh(half), torch.exp(x) - 1
-        )
+        product = 2 * torch.exp(half) * torch.sinh(half)
+        return torch.where(near, product, torch.exp(x) - 1)
 
     @staticmethod
     def max(x: Any, axis: int | None = None) -> Any:
@@ -184,8 +176,9 @@ class Arrays(Base):
     @staticmethod
     def refuse(x: Any, name: str) -> None:
         if x.is_nested or x.layout != torch.strided:
+            kind = "nested" if x.is_nested else "sparse"
             raise TypeError(
-                f"{name} must be a dense tensor, got a {_kind(x)} one: give it padded, "
+                f"{name} must be a dense tensor, got a {kind} one: give it padded, "
                 "and what takes part by `where`"
             )
         if x.dtype.itemsize == 1 and x.dtype.is_floating_point:
@@ -235,8 +228,7 @@ class Arrays(Base):
 
         The first scale of `GradScaler`, 2^16, is no number of float16.
         """
-        short = dtype.itemsize == 2
-        if short and torch.is_autocast_enabled(like.device.type):
+        if dtype.itemsize == 2 and torch.is_autocast_enabled(like.device.type):
             return torch.float32
         return dtype
 
@@ -350,8 +342,7 @@ class Arrays(Base):
             raise TypeError(
                 f"rng must be a torch.Generator, a seed or None, got {rng!r}"
             )
-        kind = {"dtype": like.dtype, "device": like.device}
-        return torch.rand(shape, generator=rng, **kind)
+        return torch.rand(shape, generator=rng, dtype=like.dtype, device=like.device)
 
     @staticmethod
     def highest(x: Any, k: int) -> Any:
@@ -422,10 +413,10 @@ class Arrays(Base):
                 state = step(*state)
         return state
 
-    @staticmethod
-    def program(f: Any, *args: Any) -> Any:
+    @classmethod
+    def program(cls, f: Any, *args: Any) -> Any:
         """f of this namespace and the arguments."""
-        return f(Arrays, *args)
+        return f(cls, *args)
 
     @staticmethod
     def stored(value: Any) -> Any:
@@ -442,14 +433,12 @@ class Arrays(Base):
         In eager mode they are added node by node; a compiler fuses the sum.
         """
         if torch.compiler.is_compiling():
-            entries = [v[..., None, :] for v in entries]
             # The arrays in `numbers` are stored with the nodes as the first axis, so
             # that the nodes of a row are not adjacent in memory.  Inductor then
             # vectorises the loop over the entries.  Otherwise it would vectorise the
             # loop over the nodes, which is short (see `DEPTH` in subset_law.py).
-            moved = (Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers)
-            terms = term(*entries, *(v[..., None] for v in moved))
-            return tuple(v.sum(-2) for v in terms)
+            moved = [Arrays.stored(v.movedim(-1, 0)).movedim(0, -1) for v in numbers]
+            return Base.over_nodes(term, entries, moved)
         first, *rest = zip(*(v.unbind(-1) for v in numbers), strict=True)
         total = term(*entries, *(v[..., None] for v in first))
         for column in rest:
@@ -461,9 +450,7 @@ class Arrays(Base):
     def over_entries(term: Any, entries: Any, numbers: Any) -> Any:
         """The sums over the entries at each node, without such an array either."""
         if torch.compiler.is_compiling():
-            entries = [v[..., None, :] for v in entries]
-            terms = term(*entries, *(v[..., None] for v in numbers))
-            return tuple(v.sum(-1) for v in terms)
+            return Base.over_entries(term, entries, numbers)
         sums = [
             [Arrays.sum(v) for v in term(*entries, *(w[..., None] for w in column))]
             for column in zip(*(v.unbind(-1) for v in numbers), strict=True)
@@ -495,9 +482,7 @@ def _compiled_loop(going: Any, step: Any, state: Any) -> Any:
         out, _ = internals.flatten(step(*internals.unflatten(flat, form)))
         return tuple(map(_contiguous, out))
 
-    return internals.unflatten(
-        internals.while_loop(
-            lambda *flat: going(*internals.unflatten(flat, form)), body, start
-        ),
-        form,
-    )
+    def whether(*flat: Any) -> Any:
+        return going(*internals.unflatten(flat, form))
+
+    return internals.unflatten(internals.while_loop(whether, body, start), form)

@@ -36,10 +36,9 @@ def _of(rows: SortedRows, what: str, *given: Any) -> Any:
 def _sorted_on_numpy(curve: curves.Curve, x: Any, tau: Any) -> SortedRows:
     """Rows (R, n) of NumPy."""
     tau = tau.numpy(force=True).astype(float)
+    tau = tau.reshape(-1) if tau.ndim else tau
     with quiet():
-        return SortedRows(
-            ADAPTER, curve, _flat_rows(x), tau.reshape(-1) if tau.ndim else tau
-        )
+        return SortedRows(ADAPTER, curve, _flat_rows(x), tau)
 
 
 def _flat_rows(x: Any) -> Any:
