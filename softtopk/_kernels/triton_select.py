@@ -218,10 +218,8 @@ def select_kernel(
         count, total = count + count1, total + total1
         top, least = tl.maximum(top, top1), tl.minimum(least, least1)
     count, total = _over(0, record, count, 0, S), _over(0, record, total, 1, S)
-    top, least = (
-        _over(0, record, top, 2, S, True),
-        -_over(0, record, -least, 3, S, True),
-    )
+    top = _over(0, record, top, 2, S, True)
+    least = -_over(0, record, -least, 3, S, True)
     mean = total / tl.maximum(count, 1.0) * n
 
     # `in_range` is true for a row whose scores, budget k and temperature are in range.
@@ -413,10 +411,8 @@ def pull_kernel(
     row, inside = _rows_of(rows, R)
     col = tl.arange(0, B)
     zero = tl.zeros([R], DTYPE)
-    a, t = (
-        tl.load(A + row, mask=inside, other=0),
-        tl.load(T + row, mask=inside, other=0),
-    )
+    a = tl.load(A + row, mask=inside, other=0)
+    t = tl.load(T + row, mask=inside, other=0)
     if TAU_ROWS:
         tau = tl.load(TAU + row * tau_stride, mask=inside, other=1.0).to(DTYPE)
     else:
