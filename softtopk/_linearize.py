@@ -356,7 +356,6 @@ def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
     if array.shape == shape:
         return array
     extra = array.ndim - len(shape)
-    stretched = tuple(
-        extra + i for i, size in enumerate(shape) if array.shape[extra + i] != size
-    )
+    pairs = enumerate(shape, extra)
+    stretched = [i for i, size in pairs if array.shape[i] != size]
     return array.sum(axis=(*range(extra), *stretched)).reshape(shape)[()]

@@ -458,9 +458,8 @@ def entmax(alpha: float) -> Curve:
     >>> stk.curves.entmax(1.5).value([-2.0, -1.0, 0.0, 1.0]).tolist()
     [0.0, 0.25, 1.0, 1.0]
     """
-    if isinstance(alpha, bool) or not isinstance(
-        alpha, (int, float, np.integer, np.floating)
-    ):
+    numbers = int, float, np.integer, np.floating
+    if isinstance(alpha, bool) or not isinstance(alpha, numbers):
         raise TypeError(f"alpha must be a real number, got {alpha!r}")
     alpha = float(alpha)
     if not 1 <= alpha <= 2:

@@ -1089,9 +1089,8 @@ class _Ranked(NamedTuple):
                 for i, row in enumerate(own):
                     picked = [part[i] for _, part in found]
                     value = np.concatenate([v for v, _ in picked])
-                    index = np.concatenate(
-                        [j + at for (_, j), at in zip(picked, starts, strict=False)]
-                    )
+                    pairs = zip(picked, starts, strict=False)
+                    index = np.concatenate([j + at for (_, j), at in pairs])
                     permutation = np.lexsort((index, -value))
                     some = index[permutation[: int(self.k[row])]]
                     out[row] = starts[-1]

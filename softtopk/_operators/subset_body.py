@@ -46,8 +46,7 @@ def grad_topk(
     take up to so many times the memory of `x`, unless a compiler avoids it.
     """
     given = temperature, axis, where, check
-    more: dict[str, Any] = {"integer_k": True, "empty": empty, "solver": True}
-    rows = checked(xp, x, k, *given, **more)
+    rows = checked(xp, x, k, *given, integer_k=True, empty=empty, solver=True)
     law = law_of(xp, rows)
     return with_fits_of(xp, rows, law, check).expand(xp, law.p)
 

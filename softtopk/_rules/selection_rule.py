@@ -109,9 +109,8 @@ class Slopes(NamedTuple):
             distance = self.view.only(xp.where(side, sign * u, math.inf), math.inf)
             nearest = distance == xp.min(distance, axis=-1)[..., None]
             nearest = xp.where(nearest & (distance < math.inf), xp.ones_like(self.s), 0)
-            next_to.append(
-                nearest / xp.clip(xp.sum(nearest, axis=-1), 1, None)[..., None]
-            )
+            count = xp.clip(xp.sum(nearest, axis=-1), 1, None)
+            next_to.append(nearest / count[..., None])
         flat = xp.sum(self.s, axis=-1) == 0
         half = 0.5 * (next_to[0] + next_to[1])
         return xp.where(flat[..., None], half, self.s)

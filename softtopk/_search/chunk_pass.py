@@ -52,7 +52,7 @@ class Points(NamedTuple):
         pairs = zip(self, other, strict=True)
         return Points(*(np.where(condition, own, others) for own, others in pairs))
 
-    def put(self, index: Any, other: Points) -> None:
+    def write(self, index: Any, other: Points) -> None:
         """Write others in the place of some of them."""
         self.a[index], self.t[index] = other
 

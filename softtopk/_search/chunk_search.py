@@ -286,8 +286,8 @@ class ChunkSearch:
         high = nodes.pick(upper).where(above < number, old[1])
         sums, pairs = (excess, m, P, C, W), ((low, lower), (high, upper))
         ends = [_Bound(at, *(v[index] for v in sums)) for at, index in pairs]
-        self.low.put(left, low)
-        self.high.put(left, high)
+        self.low.write(left, low)
+        self.high.write(left, high)
         width = high.minus(low, tau)
         got = self._chosen(got, lower[1])
         # With all scores of the windows the equation is solved, and is exact if the
@@ -326,7 +326,7 @@ class ChunkSearch:
         accepted = ~solved & ((complete & certain) | (width <= 2.0**-50))
         answer = close.where(accepted, answer)
         solved |= accepted
-        self.answer.put(left[solved], answer.pick(solved))
+        self.answer.write(left[solved], answer.pick(solved))
         keep = ~solved
         if not keep.any():
             self.active = left[:0]
@@ -730,7 +730,7 @@ class ChunkSearch:
         else:
             accepted &= abs(by) <= (4e-4 if self.short else 5e-9)
         answer = at.moved(by, tau)
-        self.answer.put(left[accepted], answer.pick(accepted))
+        self.answer.write(left[accepted], answer.pick(accepted))
         self.single, self.tried = False, True
         self._again(at, excess, step, got, ~accepted)
 
@@ -741,7 +741,7 @@ class ChunkSearch:
         self.active, at, step = self.active[keep], at.pick(keep), step[keep]
         rows, excess = self.active, excess[keep]
         for end, tight in ((self.low, excess > 0), (self.high, excess < 0)):
-            end.put(rows[tight], at.pick(tight))
+            end.write(rows[tight], at.pick(tight))
         near_by = abs(step) <= self.outer[keep]
         step = np.where(np.isfinite(step), step, 0)
         near = self._within(at.moved(step, self.tau), rows).moved(0.0, self.tau)

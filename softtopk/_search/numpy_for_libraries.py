@@ -86,10 +86,9 @@ def marginals_by_numpy(
     k = np.broadcast_to(whole, batch).reshape(-1)
     finite_count = np.count_nonzero(flat > -np.inf, axis=-1)
     tiny = np.finfo(x.dtype).tiny
-    in_range = tiny <= tau <= 1 / tiny and bool(
-        (flat < np.inf).all() and (part == 0).all()
-    )
-    if not (in_range and bool(((k >= 0) & (k <= finite_count)).all())):
+    in_range = (flat < np.inf).all() and (part == 0).all()
+    in_range = in_range and ((k >= 0) & (k <= finite_count)).all()
+    if not (in_range and tiny <= tau <= 1 / tiny):
         return None
     rows = plain_numpy_rows(flat, k.astype(float), finite_count)
     p, (a, t, chance) = all_or_none(rows), np.zeros((3, len(flat)), x.dtype)

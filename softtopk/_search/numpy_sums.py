@@ -444,9 +444,8 @@ def matched(d: Array, quantile: Any, mean: float, spread: float) -> Any:
     """
     n = d.shape[-1]
     centre = row_sum(d) / n
-    deviation = np.sqrt(
-        np.maximum(row_dot(d, d, LINE_OF_COUNTS) / n - centre * centre, 0)
-    )
+    variance = row_dot(d, d, LINE_OF_COUNTS) / n - centre * centre
+    deviation = np.sqrt(np.maximum(variance, 0))
     r = deviation / spread
     # Infinite scores make r NaN or infinite.  The scores then tell nothing about the
     # offset, and the result is the mean of the noise.

@@ -195,9 +195,7 @@ def _linear_factors(xp: Adapter, x: Any, a: Any, tau: Any) -> tuple[Any, Any]:
     """The factors u + v z of entries, with the larger of both coefficients 1."""
     away = _in_temperatures(xp, x - a[..., None], tau)
     top = away > 0
-    r = xp.exp(
-        xp.where(top, -away, away)
-    )  # not abs, whose slope at 0 is neither side's
+    r = xp.exp(xp.where(top, -away, away))  # at 0 the slope of abs is neither side's
     return xp.where(top, r, 1), xp.where(top, xp.ones_like(r), r)
 
 
