@@ -111,12 +111,14 @@ def top_k(
     [1.0, 1.0, 0.5]
     """
     share_ties = check_ties(ties)
-    given: dict[str, Any] = {"axis": axis, "where": where, "empty": empty}
     if cost is not None:
-        given |= {"ties": ties, "cost": cost, "per": per}
-        return Call().run(hard_body.top_k, x, k, **given)
+        given = {"axis": axis, "where": where, "ties": ties, "cost": cost, "per": per}
+        return Call().run(hard_body.top_k, x, k, **given, empty=empty)
     check_per(per)
-    rows = as_numpy_rows(x, k, **given, integer_k=not share_ties, ordinal=True)
+    integer_k = not share_ties
+    rows = as_numpy_rows(
+        x, k, axis=axis, where=where, empty=empty, integer_k=integer_k, ordinal=True
+    )
     above, tied, _ = _compared(rows)
     remaining = rows.k - np.add.reduce(above, axis=-1)
     if not share_ties:

@@ -32,12 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._linearize import Differentiable, Linearization, operator
-from ._rows.numpy_rows import (
-    Array,
-    Axis,
-    check_temperature,
-    finite_numpy_rows,
-)
+from ._rows.numpy_rows import Array, Axis, check_temperature, finite_numpy_rows
 
 __all__ = ["GUMBEL", "LOGISTIC", "NORMAL", "UNIFORM", "Noise", "perturb_max"]
 
@@ -290,9 +285,7 @@ def _hazards(noise: Noise, gaps: Array, s: Array) -> tuple[Array, Array]:
 
 
 def _quadrature(
-    noise: Noise,
-    gaps: Array,
-    integrand: Callable[[Array, Array], Array],
+    noise: Noise, gaps: Array, integrand: Callable[[Array, Array], Array]
 ) -> tuple[Array, Array]:
     """Integrate over the position of the maximum; value and error, (R, n) each."""
 
@@ -336,9 +329,7 @@ def _quadrature(
 
 
 def _integrate(
-    noise: Noise,
-    gaps: Array,
-    integrand: Callable[[slice, Array, Array], Array],
+    noise: Noise, gaps: Array, integrand: Callable[[slice, Array, Array], Array]
 ) -> tuple[Array, Array]:
     """Integrate for every row, in blocks of bounded memory."""
     value, error = np.zeros_like(gaps), np.zeros_like(gaps)

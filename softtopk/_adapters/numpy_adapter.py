@@ -15,13 +15,7 @@ import numpy as np
 from .._linearize import Differentiable, Linearization
 from .._rows import numpy_rows as core
 from .._rows.adapter_rows import Asked
-from .._rows.numpy_rows import (
-    NO_BUDGET,
-    Array,
-    of_part,
-    real_numbers,
-    temperatures_of,
-)
+from .._rows.numpy_rows import NO_BUDGET, Array, of_part, real_numbers, temperatures_of
 from .._rules.sorting_rule import SortedRows
 from .._search import costs_search
 from .._search.numpy_balance import on_matrix

@@ -16,12 +16,7 @@ import numpy as np
 
 from .._contract import Adapter
 from .._rows.numpy_rows import as_column, divide, quiet
-from .._search.subset_law import (
-    Circle,
-    Tilt,
-    circled,
-    drift_of,
-)
+from .._search.subset_law import Circle, Tilt, circled, drift_of
 
 
 @quiet()
