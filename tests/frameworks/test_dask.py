@@ -303,6 +303,13 @@ def test_maps_to_the_simplex(name):
         np.testing.assert_allclose(np.asarray(found), known, rtol=1e-13, atol=1e-15)
 
 
+def test_the_first_of_equal_scores_along_several_axes_of_one_chunk():
+    x = np.round(np.random.default_rng(0).standard_normal((2, 3, 4)))
+    for axis in (None, (1, 2), (0, 2)):
+        found = stk.top_k(da.from_array(x, chunks=-1), 2, axis, ties="first")
+        np.testing.assert_array_equal(found, core.top_k(x, 2, axis, ties="first"))
+
+
 @pytest.mark.parametrize("kind", ["normal", "ten values", "half of them out"])
 def test_the_hard_selection(kind):
     x = np.stack([kinds(N)[kind], kinds(N)["two values"]])
