@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import Function
 
@@ -117,7 +118,8 @@ class QuickQuotient(Function):
             slopes = None
             if any(ctx.needs_input_grad):
                 slopes = torch.from_numpy(polynomials.quotient_slopes(xp, k, x, at))
-        log, some = map(torch.from_numpy, (at.log, at.some))
+        # Of a single row they are numbers of NumPy.
+        log, some = (torch.from_numpy(np.asarray(v)) for v in (at.log, at.some))
         ctx.mark_non_differentiable(some)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*given)

@@ -77,6 +77,17 @@ def test_a_class_among_few_of_many(lib):
     assert abs(product - slope).max() < 1e-8
 
 
+@pytest.mark.parametrize("n", [6, 60])
+def test_a_class_among_few_of_a_single_row(lib, n):
+    x = 2 * np.sin(np.arange(float(n)) ** 2)
+    given, y = lib.array(x), lib.array(np.array(3))
+    loss = stk.linearize(stk.losses.in_top_k_loss, x, 3, 2)
+    found = lib.ops.in_top_k_loss(given, y, 2)
+    assert abs(float(found) - loss.value) < 4e-15
+    gradient = lib.gradient(lambda x: lib.ops.in_top_k_loss(x, y, 2))(given)
+    assert abs(lib.numpy(gradient) - loss.vjp(1.0)).max() < 4e-15
+
+
 def test_second_derivatives_in_eager_pytorch():
     """Autograd twice, by scores and temperature, where NumPy gives the first."""
     x = torch.tensor(2 * np.sin(np.arange(120.0) ** 2).reshape(2, 60))
