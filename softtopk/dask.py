@@ -711,7 +711,8 @@ class _DaskRows:
         """A function of each chunk ``(r, m)`` and the numbers of its rows.
 
         The numbers come with the task: a second array would make of each of its holders
-        a candidate for the task, and chunks would move there.
+        a candidate for the task, and chunks would move there.  `of_chunks` has one more
+        for each row, different in each of its chunks.
         """
         dtype, batch, starts = dtype or self.x.dtype, self.batch, self.starts
 
