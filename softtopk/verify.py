@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -34,6 +35,7 @@ __all__ = [
     "claim",
     "clip_interval",
     "clip_topk",
+    "coin_dp",
     "coin_law",
     "coin_table",
     "curve_formulas",
@@ -43,6 +45,7 @@ __all__ = [
     "entmax_cases",
     "exact",
     "exact_sparsemax",
+    "inclusion",
     "is_zero",
     "joined",
     "laplace_cases",
@@ -52,8 +55,10 @@ __all__ = [
     "order_types",
     "precise",
     "recursion",
+    "scores_for",
     "separated",
     "share_error",
+    "sigmoid_cases",
     "solve_threshold",
     "subset_cases",
     "subset_law",
@@ -533,6 +538,32 @@ def laplace_cases() -> list[tuple[list[float], float]]:
         ([900.0, 1.0, 0.0, -900.0], 2),
         ([1e-9, 0.0, -1e-9], 1),
         ([5.0, 5.0, 5.0, 1.0, 1.0, -20.0], 4),
+    ]
+
+
+def sigmoid_cases() -> list[tuple[list[int], float]]:
+    """Scores with budgets for the checks of the sigmoid's threshold.
+
+    They have ties, an outlier, wide gaps, and a budget that is not an integer. The
+    chapters *selection/sigmoid* and *computing/threshold* run their checks on them.
+
+    Returns
+    -------
+    list of (list of int, float)
+        The scores and the budget.
+
+    Examples
+    --------
+    >>> sigmoid_cases()[0]
+    ([3, 1, 0, -2], 1)
+    """
+    return [
+        ([3, 1, 0, -2], 1),
+        ([3, 1, 0, -2], 3),
+        ([3, 1, 0, -2], 2.5),
+        ([0, 0, 0, 0, 0], 2),
+        ([4] + [0] * 10, 1),
+        ([500, 1, 0, -500], 2),
     ]
 
 
@@ -1108,6 +1139,107 @@ def coin_table(pi: ArrayLike, rest: ArrayLike, k: int) -> NDArray[np.float64]:
         rows[m + 1] = rest[m] * rows[m]
         rows[m + 1, 1:] += pi[m] * rows[m, :-1]
     return rows
+
+
+def coin_dp(pi: ArrayLike, rest: ArrayLike, k: int) -> NDArray[np.float64]:
+    """GradTopK by prefixes and suffixes of the tilted coins.
+
+    The chapter *selection/marginals* derives it; *computing/rounding* measures its
+    errors with this copy.
+
+    Parameters
+    ----------
+    pi : array_like of floats
+        The probability of heads of each coin: the sigmoid of its score, at any tilt.
+    rest : array_like of floats
+        ``1 - pi``, without cancellation.
+    k : int
+        The budget, 1 <= k <= n.
+
+    Returns
+    -------
+    numpy.ndarray
+        The shares.
+
+    Examples
+    --------
+    >>> pi = np.array([5, 2, 1, 1]) / np.array([6, 3, 2, 2])
+    >>> (coin_dp(pi, 1 - pi, 2) * 25).round(6).tolist()
+    [20.0, 14.0, 8.0, 8.0]
+    """
+    pi, rest = np.asarray(pi, dtype=float), np.asarray(rest, dtype=float)
+    before = coin_table(pi, rest, k)
+    after = coin_table(pi[::-1], rest[::-1], k)[::-1]
+    others = (before[:-1, :k] * after[1:, :k][:, ::-1]).sum(axis=1)
+    return pi * others / before[-1, k]
+
+
+def inclusion(weights: Sequence[Any], k: int) -> list[Any]:
+    """The marginals of the random k-subset, from tables over both sides of each entry.
+
+    It only adds, multiplies and divides, so that the weights may be numbers of any
+    kind: fractions, numbers of 50 digits, or numbers that count or differentiate. The
+    chapters *computing/cost* and *practice/evidence* use it.
+
+    Parameters
+    ----------
+    weights : sequence of numbers
+        The exponentials of the scores.
+    k : int
+        The budget, 1 <= k <= n.
+
+    Returns
+    -------
+    list
+        The shares of GradTopK, of the weights' type.
+
+    Examples
+    --------
+    >>> [str(p) for p in inclusion([Fraction(v) for v in (5, 2, 1, 1)], 2)]
+    ['4/5', '14/25', '8/25', '8/25']
+    """
+
+    def one_side(values: Sequence[Any]) -> list[list[Any]]:
+        # Sums over the subsets of size 0 to k - 1 of what comes before each value.
+        rows = [[1] + [0] * (k - 1)]
+        for value in values:
+            last = rows[-1]
+            rows.append([1] + [last[j] + value * last[j - 1] for j in range(1, k)])
+        return rows
+
+    # What comes after an entry comes before it from the other end.
+    before, after = one_side(weights[:-1]), one_side(weights[:0:-1])[::-1]
+    parts = [
+        value * sum(b[j] * a[k - 1 - j] for j in range(k))
+        for value, b, a in zip(weights, before, after, strict=True)
+    ]
+    total = sum(parts) / k
+    return [part / total for part in parts]
+
+
+def scores_for(n: int, seed: int = 0) -> list[float]:
+    """Distinct scores that are the same on every machine.
+
+    For the counts of *computing/cost* and the checks of *practice/evidence*.
+
+    Parameters
+    ----------
+    n : int
+        Their number, at most 512.
+    seed : int
+        Another one gives other scores.
+
+    Returns
+    -------
+    list of float
+        Multiples of 1/64 in [-4, 4).
+
+    Examples
+    --------
+    >>> len(set(scores_for(64))), scores_for(3) == scores_for(3)
+    (64, True)
+    """
+    return [v / 64 for v in random.Random(seed).sample(range(-64 * 4, 64 * 4), n)]
 
 
 class Dual:
