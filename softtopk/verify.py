@@ -9,8 +9,12 @@ The block names the claim and the verdict that it establishes; it prints one lin
 when every assertion in it passes. The functions return values to be asserted on
 and never assert by themselves, so a cell always shows what it demands.
 
-Symbolic work is exact (SymPy); numbers are compared at 50 digits (mpmath). This
-module needs SymPy and is never imported by the operators.
+Symbolic work is exact (SymPy); numbers are compared at 50 digits (mpmath).
+
+What more than one chapter checks with has its home here too: references, rows of
+scores, and copies of programs that another chapter derives. None of it calls the
+operators of the package, which the chapters compare with it. This module needs SymPy
+and is never imported by the operators.
 """
 
 from __future__ import annotations
