@@ -80,7 +80,7 @@ def test_the_programs_of_gradtopk() -> None:
     assert verify.share_error(verify.recursion([40, 0, -1], 2), [1, 0.7, 0.3]) > 0.5
 
 
-@pytest.mark.parametrize("k", (1, 2, 3))
+@pytest.mark.parametrize("k", [1, 2, 3])
 def test_subsets_and_coins(k: int) -> None:
     weights = [sp.Integer(v) for v in (5, 2, 1)]
     sets, law, z = verify.subset_law(weights, k)
