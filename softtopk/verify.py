@@ -732,18 +732,18 @@ def entmax_cases() -> list[tuple[int, list[Fraction], list[Fraction]]]:
     >>> m, [str(v) for v in x], [str(v) for v in p]
     (2, ['8/5', '6/5'], ['16/25', '9/25'])
     """
-    roots = {  # of the shares, over a common denominator
-        1: ["2 1 /3", "4 2 1 /7", "1 1 /2"],
-        2: ["4 3 /5", "2 2 1 /3", "6 3 2 /7", "1 1 1 1 /2", "1 /1"],
-        3: ["5 4 3 /6", "8 6 1 /9", "1 1 1 1 1 1 1 1 /2"],
-        4: ["315 272 120 30 /353", "1 /1"],
+    # The last number divides the others; the m-th powers sum to 1: 4^2 + 3^2 = 5^2.
+    roots = {
+        1: [(2, 1, 3), (4, 2, 1, 7), (1, 1, 2)],
+        2: [(4, 3, 5), (2, 2, 1, 3), (6, 3, 2, 7), (1, 1, 1, 1, 2), (1, 1)],
+        3: [(5, 4, 3, 6), (8, 6, 1, 9), (1, 1, 1, 1, 1, 1, 1, 1, 2)],
+        4: [(315, 272, 120, 30, 353), (1, 1)],
     }
     tails = [[], [Fraction(0)], [Fraction(-1, 7), Fraction(-2)]]  # 0: on the border
     cases = []
-    for m, lines in roots.items():
-        for text, tail in itertools.product(lines, tails):
-            *tops, bottom = text.replace("/", "").split()
-            row = [Fraction(int(top), int(bottom)) for top in tops]
+    for m, rows in roots.items():
+        for (*tops, bottom), tail in itertools.product(rows, tails):
+            row = [Fraction(top, bottom) for top in tops]
             x = [m * value for value in row + tail]
             cases.append((m, x, [r**m for r in row] + [Fraction(0)] * len(tail)))
     return cases
