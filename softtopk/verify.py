@@ -571,12 +571,12 @@ def sigmoid_cases() -> list[tuple[list[int], float]]:
     ]
 
 
-def _clip(t: Any) -> Any:
+def _exact_clip(t: Any) -> Any:
     return min(Fraction(1), max(Fraction(0), t))
 
 
 def clip_interval(
-    x: Sequence[Any], k: Any, curve: Callable[[Any], Any] = _clip
+    x: Sequence[Any], k: Any, curve: Callable[[Any], Any] = _exact_clip
 ) -> tuple[Fraction, Fraction]:
     r"""All thresholds of the clip curve, exactly.
 
@@ -645,7 +645,7 @@ def clip_topk(x: Sequence[Any], k: Any) -> list[Fraction]:
     """
     x = [Fraction(value) for value in x]
     threshold, _ = clip_interval(x, k)
-    return [_clip(value - threshold) for value in x]
+    return [_exact_clip(value - threshold) for value in x]
 
 
 def exact_sparsemax(x: Sequence[Fraction]) -> tuple[Fraction, list[Fraction]]:
