@@ -146,7 +146,12 @@ def style() -> Iterator[None]:
 
 
 def figure(
-    rows: int = 1, columns: int = 1, *, width: float = 6.4, height: float = 3.4
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    width: float = 6.4,
+    height: float = 3.4,
+    size: float | None = None,
 ) -> tuple[Figure, Any]:
     """A figure and its axes in the book's style, laid out without overlaps.
 
@@ -157,6 +162,9 @@ def figure(
     width, height : float
         Size in inches; 6.4 wide fills the text column, and stays legible at the
         width of a phone.
+    size : float, optional
+        The size of all its words in points, in place of the style's 11 and 10. With
+        12.5 a phone shows them at 11 pixels.
 
     Returns
     -------
@@ -171,7 +179,8 @@ def figure(
     (1.0, 1.0, 1.0, 1.0)
     >>> plt.close(fig)
     """
-    plt.rcParams.update(_STYLE)
+    words = "font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"
+    plt.rcParams.update(_STYLE | (dict.fromkeys(words, size) if size else {}))
     return plt.subplots(rows, columns, figsize=(width, height), layout="constrained")
 
 
