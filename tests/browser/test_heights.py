@@ -33,7 +33,7 @@ def test_tables_of_results_fit_a_phone(base: str, browser: Browser) -> None:
     page.close()
 
 
-# The labels of a bar chart: the height of their letters' box in pixels, from how many
+# The labels of a figure: the height of their letters' box in pixels, from how many
 # pixels a unit of the drawing takes. Matplotlib writes a size of 10 as "scale(0.1".
 LABELS = """(name) => [...document.querySelectorAll(`#${name} svg`)].flatMap((svg) => {
   const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
@@ -48,9 +48,11 @@ LABELS = """(name) => [...document.querySelectorAll(`#${name} svg`)].flatMap((sv
     [
         pytest.param("threshold", "fig-threshold-experts", id="two panels"),
         pytest.param("family", "fig-family-router", id="three panels"),
+        pytest.param("gradient", "fig-gradient-pairs", id="numbers in cells"),
+        pytest.param("threshold", "fig-threshold-ties", id="labels of lines"),
     ],
 )
-def test_the_labels_of_bars_can_be_read_on_a_phone(
+def test_the_labels_of_a_figure_can_be_read_on_a_phone(
     base: str, browser: Browser, page: str, figure: str
 ) -> None:
     tab = browser.new_page(viewport={"width": 390, "height": 844})
