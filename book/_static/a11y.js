@@ -88,17 +88,35 @@ for (const dialog of all("dialog"))
 // on its width, which changes with the window, the formulas and folded blocks.
 const BOXES =
   "mjx-container[display], .math, pre, .pst-scrollable-table-container";
+//
+// A table that is a little too wide is set closer first, or with its first column broken,
+// if that makes it fit. What then scrolls keeps that column in sight. And what lacks only
+// a few pixels does not fade (see book.css): the fade would hide more than they do.
+const FADE = 12; // pixels out of sight, from which on a box says that there is more
+const hidden = (box) => box.scrollWidth - box.clientWidth;
+const FITS = [[], ["close"], ["head-stays"], ["close", "head-stays"]];
+function fit(box) {
+  const set = (wanted) => {
+    for (const name of ["close", "head-stays"])
+      box.classList.toggle(name, wanted.includes(name));
+    return hidden(box) <= 1;
+  };
+  if (!FITS.some(set)) set(["head-stays"]);
+}
 const watch = new ResizeObserver((entries) => {
   for (const { target: box } of entries) {
-    const scrolls =
-      box.scrollWidth > box.clientWidth + 1 &&
-      getComputedStyle(box).overflowX !== "visible";
-    if (scrolls) box.tabIndex = 0;
+    if (box.matches(".pst-scrollable-table-container")) fit(box);
+    const more = getComputedStyle(box).overflowX === "visible" ? 0 : hidden(box);
+    box.classList.toggle("fades", more > FADE);
+    if (more > 1) box.tabIndex = 0;
     else box.removeAttribute("tabindex");
   }
 });
 function watchAll() {
-  for (const box of all(`.bd-article :is(${BOXES})`)) watch.observe(box);
+  for (const box of all(`.bd-article :is(${BOXES})`)) {
+    watch.unobserve(box); // else Chromium says nothing of a box whose own size is the same
+    watch.observe(box);
+  }
 }
 addEventListener("live-output", watchAll); // a cell has run in the page
 addEventListener("load", () => {

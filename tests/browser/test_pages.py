@@ -384,13 +384,26 @@ def test_what_scrolls_fades_until_its_end_is_in_sight(
     settle(page)
     masked = "e => getComputedStyle(e).maskImage !== 'none'"
     for kind in ("mjx-container[display]", "pre"):
-        boxes = page.locator(f".bd-article {kind}[tabindex='0']")
+        boxes = page.locator(f".bd-article {kind}.fades[tabindex='0']")
         box = boxes.locator("visible=true").first
         handle = box.element_handle()
         page.wait_for_function(masked, arg=handle)
         box.evaluate("e => { e.scrollLeft = e.scrollWidth }")
         page.wait_for_function(f"e => !({masked})(e)", arg=handle)
     assert not page.locator(".bd-article .math:not([tabindex])").first.evaluate(masked)
+    # a fade would hide more than the few pixels that this box lacks
+    handle.evaluate("""e => {
+      const wide = e.scrollWidth - 8;
+      e.style = `width: ${wide}px; min-width: ${wide}px; max-width: none`;
+      e.scrollLeft = 0;
+    }""")
+    page.wait_for_function("e => !e.matches('.fades')", arg=handle)
+    assert handle.evaluate("e => e.scrollWidth > e.clientWidth && e.tabIndex === 0")
+    assert not handle.evaluate(masked)
+    # and a table that is a little too wide is set closer
+    tables = page.locator(".bd-article .pst-scrollable-table-container.close")
+    assert tables.count() > 0
+    assert tables.evaluate_all("all => all.every(e => e.scrollWidth <= e.clientWidth)")
     page.close()
 
 
