@@ -611,6 +611,36 @@ def test_a_link_to_a_claim_unfolds_it_on_a_phone(base: str, browser: Browser) ->
     page.close()
 
 
+# The buttons to copy that lie on a line of their code.
+ON_CODE = """() => {
+  const buttons = [...document.querySelectorAll("article .highlight > .copybtn")];
+  const shown = buttons.filter((button) => button.checkVisibility());
+  const meets = (a, b) => a.top < b.bottom && b.top < a.bottom
+    && a.left < b.right && b.left < a.right;
+  const lies = (button) => {
+    const code = document.createRange();
+    code.selectNodeContents(button.parentElement.querySelector("pre"));
+    const place = button.getBoundingClientRect();
+    return [...code.getClientRects()].some((line) => line.width && meets(line, place));
+  };
+  return [shown.length, shown.filter(lies).length];
+}"""
+
+
+@pytest.mark.parametrize("name", ["recipes/mixture-of-experts", "selection/threshold"])
+def test_the_button_to_copy_lies_on_no_code(
+    base: str, browser: Browser, name: str
+) -> None:
+    page = browser.new_page(viewport=PHONE, has_touch=True, is_mobile=True)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(f"{base}book/{name}.html")
+    page.locator("article .copybtn:visible").first.wait_for()
+    buttons, lying = page.evaluate(ON_CODE)
+    assert buttons > 3
+    assert lying == 0
+    page.close()
+
+
 def test_code_keeps_its_lines_on_a_phone(base: str, browser: Browser) -> None:
     page = browser.new_page(viewport=PHONE)
     page.route("**/tex-chtml.js*", lambda route: route.abort())
