@@ -155,3 +155,41 @@ def test_what_is_in_sight_is_set_first(
         if stood < every / 4:
             break
     assert stood < every / 4
+
+
+# --- Before the scripts have come ----------------------------------------------------
+
+FIRST = """() => [document.body, document.documentElement].map(
+  (part) => getComputedStyle(part).backgroundColor)"""
+SEEN = """() => {
+  const formulas = [...document.querySelectorAll("article .math:not(.math *)")];
+  const shown = formulas.filter((e) => e.checkVisibility({ visibilityProperty: true }));
+  return [formulas.length, shown.length];
+}"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "dark"])
+def test_the_dark_is_dark_and_no_formula_is_raw_from_the_first(
+    base: str, browser: Browser, mode: str
+) -> None:
+    scheme = "dark" if mode == "auto" else "light"  # what the reader has chosen wins
+    page = browser.new_page(viewport=PHONE, color_scheme=scheme)
+    if mode == "dark":
+        page.add_init_script("localStorage.setItem('mode', 'dark')")
+    held = []
+    for name in ("pydata-sphinx-theme", "tex-chtml"):
+        page.route(f"**/{name}.js*", lambda route: held.append(route))
+    page.goto(base + CHAPTERS[0], wait_until="commit")
+    page.locator("footer").last.wait_for(state="attached")
+    assert page.evaluate(FIRST) == ["rgb(18, 18, 18)"] * 2
+    formulas, shown = page.evaluate(SEEN)
+    assert formulas > 10
+    assert shown == 0
+    page.emulate_media(media="print")  # who prints now gets what there is
+    assert page.evaluate(SEEN) == [formulas, formulas]
+    page.emulate_media(media="screen")
+    for route in held:
+        route.continue_()
+    page.wait_for_function("() => !document.documentElement.matches('.unset')")
+    assert page.evaluate(SEEN)[1] > 0
+    page.close()
