@@ -68,8 +68,11 @@
     for (const row of rows) {
       // A comment is a claim or two: all comments are one line.
       const name = (row.section ?? "").replace(/^(Comment|Reply) by .*/, "");
-      let group = groups.at(-1);
-      if (group?.source !== row.source || group.name !== name) {
+      // A source comes back to some of its sections: what it says there joins them.
+      const key = [tables.indexOf(row.element.closest("table")), row.source, name].join();
+      let group = groups.find((one) => one.key === key);
+      if (group && group !== groups.at(-1)) group.last.after(row.element);
+      if (!group) {
         const [title] = row.element.dataset.sourceTitle.split(",");
         const words = [title, name].filter(Boolean).join(": ");
         const button = document.createElement("button");
@@ -80,7 +83,7 @@
         head.firstChild.colSpan = 3;
         head.firstChild.append(button);
         row.element.before(head);
-        group = { source: row.source, name, words, head, button, open: false, rows: 0 };
+        group = { key, words, head, button, open: false, rows: 0 };
         button.addEventListener("click", () => {
           group.open = !group.open;
           show();
@@ -88,6 +91,7 @@
         groups.push(group);
       }
       group.rows += 1;
+      group.last = row.element;
       row.group = group;
     }
     for (const { words, button, rows: held } of groups)
@@ -98,21 +102,24 @@
   function show() {
     const wanted = fields.words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const filtering = Object.values(fields).some((control) => control.value);
-    let shown = 0;
+    let fitting = 0;
     for (const row of rows) {
       const fits =
         ["source", "section", "verdict", "state", "proof"].every(
           (name) => !fields[name].value || fields[name].value === row[name],
         ) && wanted.every((word) => row.words.includes(word));
       row.element.hidden = !fits || (!filtering && row.group?.open === false);
-      shown += !row.element.hidden;
+      fitting += fits;
     }
     for (const { head, button, open } of groups) {
       head.hidden = filtering;
       button.setAttribute("aria-expanded", open);
     }
     typeset();
-    count.textContent = `${shown} of ${rows.length} rows shown`;
+    count.textContent =
+      groups.length && !filtering
+        ? `${rows.length} rows in ${groups.length} sections: press one to open it`
+        : `${fitting} of ${rows.length} rows shown`;
   }
 
   function writeAddress() {
@@ -143,6 +150,8 @@
       if (row.group) row.group.open = true;
       show();
     }
+    // A row that has been moved into its group is no :target any more.
+    for (const { element } of rows) element.classList.toggle("target", element === row.element);
     row.element.scrollIntoView();
   }
 

@@ -587,8 +587,12 @@ def test_the_claims_are_a_few_screens_of_a_phone(base: str, browser: Browser) ->
     page.locator(".claim-group button").first.wait_for()
     screens = "() => document.documentElement.scrollHeight / innerHeight"
     assert page.evaluate(screens) < 20
-    lines = page.locator(".claim-group").count()
-    assert shown(page) == [""] * lines
+    lines = page.locator(".claim-group").all_inner_texts()
+    assert shown(page) == [""] * len(lines)
+    assert len({line.rsplit(" (", 1)[0] for line in lines}) == len(lines)  # each once
+    rows = page.locator(".claim-ledger tr[data-verdict]").count()
+    told = page.locator(".claim-filter output").inner_text()
+    assert told.startswith(f"{rows} rows in {len(lines)} sections")
 
     group = page.locator(".claim-group button", has_text="Problem statement").first
     group.press("Enter")
