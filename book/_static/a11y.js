@@ -24,6 +24,12 @@ for (const summary of all("details.hide > summary[aria-label]")) {
   summary.removeAttribute("aria-label");
 }
 
+// The button of a solution is named alike for each. It is made when the page has been read.
+document.addEventListener("DOMContentLoaded", () => {
+  for (const button of all(".admonition-title > .toggle-button"))
+    button.setAttribute("aria-label", button.parentElement.textContent.trim());
+});
+
 // The button for light and dark loses the focus when it is pressed, and its name does not
 // say what is chosen.
 for (const button of all(".theme-switch-button")) {
@@ -77,6 +83,16 @@ if (contents) {
 let pressed = null;
 const outside = (target) => !target.closest("dialog") && target.closest("button, label");
 document.addEventListener("click", ({ target }) => (pressed = outside(target) || pressed), true);
+// The theme takes the focus from the buttons of its two columns when one is pressed.
+document.addEventListener(
+  "click",
+  ({ target, detail }) => {
+    const button = detail === 0 && target.closest(".primary-toggle, .secondary-toggle");
+    if (!button) return; // not by a key
+    setTimeout(() => document.activeElement === document.body && button.focus());
+  },
+  true,
+);
 for (const dialog of all("dialog"))
   dialog.addEventListener("close", () =>
     setTimeout(() => {

@@ -274,7 +274,7 @@
   // The buttons of a cell are one stop of the Tab key; the arrow keys move among them.
   function toolbar(box, name) {
     box.setAttribute("role", "toolbar");
-    box.setAttribute("aria-label", `Buttons of ${name}`);
+    box.setAttribute("aria-label", `Buttons of ${name}: move with the arrow keys`);
     const stop = (to) => {
       for (const each of box.children) each.tabIndex = each === to ? 0 : -1;
     };

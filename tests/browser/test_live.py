@@ -293,6 +293,8 @@ def test_a_reader_changes_and_runs_cells(
         assert not keys.is_visible()
         page.get_by_role("textbox", name="Code of cell 2", exact=True).focus()
         assert keys.is_visible()
+        frame = "e => parseFloat(getComputedStyle(e).outlineWidth)"
+        assert page.locator(".live-editor").first.evaluate(frame) >= 2
     with subtests.test("a changed cell shows another result"):
         before = shown(page, "cell-2")
         write(page, "Code of cell 2", "shares = [0.25 / 2]\nshares")

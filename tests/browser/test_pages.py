@@ -577,6 +577,43 @@ def test_the_colour_button_keeps_the_focus_and_says_the_mode(
     page.close()
 
 
+def test_the_button_of_the_contents_keeps_the_focus(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/notation.html")
+    page.keyboard.press("Tab")  # from now on the focus is the keyboard's
+    page.locator(".primary-toggle:visible").focus()
+    for _ in range(2):  # shut and open
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(50)
+        page.wait_for_function(
+            "() => document.activeElement.matches('.primary-toggle')"
+        )
+        assert page.evaluate(FRAME)
+    page.close()
+
+
+def test_the_buttons_of_cells_and_solutions_say_what_they_are(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/selection/threshold.html")
+    buttons = page.locator(".solution .toggle-button")
+    names = buttons.evaluate_all("all => all.map((button) => button.ariaLabel)")
+    assert len(set(names)) == len(names) > 1
+    assert all(name.startswith("Solution to Exercise ") for name in names)
+    tools = page.locator(".live-tools:visible").first
+    hint = "e => getComputedStyle(e, '::before').content"
+    assert tools.evaluate(hint) == "none"
+    page.keyboard.press("Tab")
+    tools.locator("[tabindex='0']").focus()
+    assert "more buttons" in tools.evaluate(hint)
+    page.close()
+
+
 # --- A phone -------------------------------------------------------------------------
 
 
