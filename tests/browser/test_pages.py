@@ -614,6 +614,35 @@ def test_the_buttons_of_cells_and_solutions_say_what_they_are(
     page.close()
 
 
+# The contrast of a text and its ground, both plain colours.
+CONTRAST = """(e) => {
+  const { color, backgroundColor } = getComputedStyle(e);
+  const light = (words) => words.match(/\\d+/g).slice(0, 3)
+    .map((part) => part / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0.05);
+  const [less, more] = [color, backgroundColor].map(light).sort((a, b) => a - b);
+  return more / less;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_the_theme_lays_on_a_page_has_its_colours(
+    base: str, browser: Browser, scheme: str
+) -> None:
+    page = browser.new_page(viewport=PHONE, color_scheme=scheme)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/selection/threshold.html")
+    # the button that leads up, which shows itself as one scrolls
+    assert page.locator("#pst-back-to-top").evaluate(CONTRAST) >= 4.5
+    # the strip below the code of a cell, with its buttons
+    grounds = """e => [e, e.querySelector("pre")].map(
+      (part) => getComputedStyle(part).backgroundColor)"""
+    cell, code = page.locator(".cell_input:visible").first.evaluate(grounds)
+    assert cell == code
+    page.close()
+
+
 # --- A phone -------------------------------------------------------------------------
 
 
