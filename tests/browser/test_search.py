@@ -116,13 +116,13 @@ def test_results_are_whole_words_and_set_formulas(results: Page) -> None:
     assert results.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-SMOOTHNESS = "Smoothness: the Lipschitz constants of soft selections"
+JACOBIAN = "The Jacobian of softmax: how fast the shares move and when they stop"
 
 
 @pytest.mark.parametrize("results", ["cocoercivity"], indirect=True)
 def test_a_theorem_is_named_and_stated(results: Page) -> None:
-    theorem = said(results, f"{SMOOTHNESS} > Cocoercivity")
-    assert re.match(r"Corollary \d+\.1 \(Cocoercivity\) If", theorem)
+    theorem = said(results, f"{JACOBIAN} > Cocoercivity")
+    assert re.match(r"Corollary \d+\.\d+ \(Cocoercivity\) Let", theorem)
     assert "Lipschitz at once" in said(results, "Glossary > cocoercivity")
     section = re.compile(r"^[\d.]+ Lipschitz constants$")
     results.locator(".search-place", has_text=section).click()
