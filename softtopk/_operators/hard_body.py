@@ -253,8 +253,9 @@ def hard(
     key = xp.detach(x if rows.key is None else rows.key)
     given = budget(x, rows.whole, rows.part)
     number = type(k) in (int, float)  # without NumPy, a compiler can trace it
-    many = getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
-    if number or not (many or xp.is_array(k)):
+    if number or not (
+        xp.is_array(k) or getattr(k, "ndim", 0) > 0 or isinstance(k, (list, tuple))
+    ):
         place = k if type(k) is int else math.ceil(k) if abs(k) < math.inf else n
         place = min(max(place, 1), n)
         pivot = xp.largest(key, place)
