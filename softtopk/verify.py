@@ -842,7 +842,8 @@ def order_types(
 def bump(x: Sequence[Any], i: int, step: Any) -> list[Any]:
     """The list of scores with a step added to one entry.
 
-    For difference quotients in *selection/problem* and *selection/hard*.
+    For difference quotients in *selection/problem*, *selection/hard* and
+    *computing/sorting*.
 
     Parameters
     ----------
@@ -1029,10 +1030,8 @@ def log_dp(x: ArrayLike, k: int) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    x : array_like of floats
-        The scores.
-    k : int
-        The budget, 1 <= k <= n.
+    x, k
+        As in :func:`recursion`.
 
     Returns
     -------
@@ -1058,10 +1057,8 @@ def amplification(x: ArrayLike, k: int) -> float:
 
     Parameters
     ----------
-    x : array_like of floats
-        The scores.
-    k : int
-        The budget, 1 <= k <= n.
+    x, k
+        As in :func:`recursion`.
 
     Returns
     -------
