@@ -46,8 +46,8 @@ LEFT_OUT = (
     "Each chapter is a notebook that has them all, and a page of the web edition"
 )
 CLOSING = (  # sections that end each chapter: the contents need not say so
-    "Validate against softtopk",
     "Exercises",
+    "Validate against softtopk",
     "What the sources say",
     "Further reading",
 )
