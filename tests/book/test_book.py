@@ -191,8 +191,10 @@ def unsolved(notebook: Notebook) -> list[str]:
             if solution and asserts:
                 checked[solution] = True
             continue
-        for opening, name in re.findall(DIRECTIVE, cell.source):
-            if opening == "exercise":
+        for opening, name, heading in re.findall(DIRECTIVE, cell.source):
+            if heading:
+                faults += [f"the solution of {solution} has no end"] if solution else []
+            elif opening == "exercise":
                 asked.add(name)
             elif opening == "solution-start":
                 solution = name
@@ -206,10 +208,10 @@ def unsolved(notebook: Notebook) -> list[str]:
     return faults
 
 
-# A gate has its label after its name, an exercise below its title.
+# A gate has its label after its name, an exercise below its title.  Or a heading.
 DIRECTIVE = (
-    r"(?m)^`{3,}\{(exercise|solution|solution-start|solution-end)\}"
-    r"(?:[^\n]*\n:label:)?[^\S\n]*([\w-]*)"
+    r"(?m)^(?:`{3,}\{(exercise|solution|solution-start|solution-end)\}"
+    r"(?:[^\n]*\n:label:)?[^\S\n]*([\w-]*)|(#)+ )"
 )
 
 
@@ -367,7 +369,8 @@ def solved(check: str = "assert 1 + 1 == 2", end: str = "solution-end") -> Noteb
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(text))
     text = "```{solution-start} ex-a\n:class: dropdown\n```"
     notebook.cells.insert(1, nbformat.v4.new_markdown_cell(text))
-    notebook.cells.append(nbformat.v4.new_markdown_cell(f"```{{{end}}}\n```"))
+    text = f"```{{{end}}}\n```\n\n## Next" if end else "## Next"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(text))
     return notebook
 
 
@@ -438,10 +441,8 @@ SPOILT = [
     (unsolved, without(solved(), 1)),
     (unsolved, solved(check="1 + 1")),
     (unsolved, solved(check="assert True")),
-    (
-        unsolved,
-        solved(end="solution"),
-    ),
+    (unsolved, solved(end="solution")),
+    (unsolved, solved(end="")),
     (hidden_names, sequence(SECRET, ("", "b = a"))),
     (hidden_names, sequence(SECRET, ("", "def f():\n    return a"))),
     (hidden_names, sequence(SECRET, ("", "a = a + 1"))),
