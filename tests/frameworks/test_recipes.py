@@ -28,15 +28,8 @@ BOOK = ROOT / "book" / "recipes"
 USES = {
     "mixture-of-experts": """
 experts = [torch.nn.Linear(8, 3) for _ in range(4)]
-layer, x = MixtureOfExperts(8, experts, k=2, soft=True), torch.randn(10, 8)
+layer, x = MixtureOfExperts(8, experts, k=2), torch.randn(10, 8)
 layer(x).square().sum().backward()
-assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
-for factor, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
-    layer.factor.fill_(factor)
-    layer(x)
-    layer.step()
-    assert layer.learning == learning and abs(layer.load.mean() - 1) < 1e-6
-layer.soft = False
 three = x.reshape(2, 5, 8)
 assert layer(three).shape == (2, 5, 3)
 layer.step()
@@ -54,33 +47,15 @@ assert layer.train()(x[:0]).shape == (0, 3)
 layer.step()  # without tokens all rise alike, so that the selection stays
 moved = layer.bias - bias
 assert torch.allclose(moved, moved[:1]) and layer.bias.isfinite().all()
-one = MixtureOfExperts(8, experts, k=1, renormalise=False)
+one = MixtureOfExperts(8, experts, k=1)
 one(x).square().sum().backward()
 assert (one.router.weight.grad != 0).any()
-# Soft for k = 1: the hard layer that it becomes has outputs of the same size.
-first = MixtureOfExperts(8, experts, k=1, soft=True)
-first.factor.fill_(1e-4)
-assert torch.allclose(first(x), first.eval()(x), atol=1e-6)
-# Scores are never rounded to 16 bits, neither under autocast nor in a cast model.
-seen = []
-first.router.register_forward_hook(lambda module, given, s: seen.append(s.dtype))
-with torch.autocast("cpu", torch.bfloat16):
-    assert {first.train(mode)(x).dtype for mode in (True, False)} == {torch.float32}
-first.bfloat16().router.float()
-first.bias = first.bias.float()
-both = {first.train(mode)(x.bfloat16()).dtype for mode in (True, False)}
-assert both == {torch.bfloat16} and {*seen} == {torch.float32}
-# Padding is left out as the page says; and equal scores have a temperature.
+# Padding is left out as the page says.
 same = MixtureOfExperts(8, [torch.nn.Linear(8, 8) for _ in range(4)], k=2)
 keep = torch.tensor([[True] * 5, [True, True, False, False, False]])
 out = torch.zeros_like(three)
 out[keep] = same(three[keep])
 assert not out[~keep].any() and same.tokens.sum() == 7 * 2
-torch.nn.init.zeros_(same.router.weight)
-torch.nn.init.zeros_(same.router.bias)
-same.bias.zero_()
-same.soft = True
-assert same(x).isfinite().all() and same.learning == 4
 """,
     "sparse-autoencoder": """
 model, x = BatchTopKAutoencoder(6, 20, 3, soft=True), torch.randn(30, 6)
@@ -328,6 +303,52 @@ def cells(name):
     return json.loads((BOOK / f"{name}.ipynb").read_text(encoding="utf8"))["cells"]
 
 
+# What is asked of the second cell of the recipe for a mixture of experts.
+SOFT = """
+experts = [torch.nn.Linear(8, 3) for _ in range(4)]
+layer, x = SoftMixtureOfExperts(8, experts, k=2), torch.randn(10, 8)
+layer(x).square().sum().backward()
+assert (layer.router.weight.grad != 0).any(1).all() and not layer.bias.any()
+for factor, learning in ((100.0, 4), (1e-4, 2)):  # all experts learn, and k of them
+    layer.factor.fill_(factor)
+    layer(x)
+    layer.step()
+    assert layer.learning == learning and abs(layer.load.mean() - 1) < 1e-6
+    assert not layer.bias.any()  # it moves only while the gate is hard
+layer.soft = False
+plain = MixtureOfExperts(8, experts, k=2)
+plain.load_state_dict(layer.state_dict(), strict=False)
+for one in (layer, plain):
+    one(x)
+    one.step()
+assert layer.bias.any() and torch.equal(layer.bias, plain.bias)
+assert torch.equal(layer(x), plain(x))  # in training and in evaluation
+assert torch.equal(layer.eval()(x), plain.eval()(x))
+# Soft for k = 1: the hard layer that it becomes has outputs of the same size.
+first = SoftMixtureOfExperts(8, experts, k=1)
+first.factor.fill_(1e-4)
+assert torch.allclose(first(x), first.eval()(x), atol=1e-6)
+plain = MixtureOfExperts(8, experts, k=1, renormalise=True).eval()
+plain.load_state_dict(first.state_dict(), strict=False)
+assert torch.equal(plain(x), first(x))
+# Scores are never rounded to 16 bits, neither under autocast nor in a cast model.
+seen = []
+first.router.register_forward_hook(lambda module, given, s: seen.append(s.dtype))
+with torch.autocast("cpu", torch.bfloat16):
+    assert {first.train(mode)(x).dtype for mode in (True, False)} == {torch.float32}
+first.bfloat16().router.float()
+first.bias = first.bias.float()
+both = {first.train(mode)(x.bfloat16()).dtype for mode in (True, False)}
+assert both == {torch.bfloat16} and {*seen} == {torch.float32}
+# Equal scores have a temperature.
+fresh = [torch.nn.Linear(8, 3) for _ in range(4)]
+same = SoftMixtureOfExperts(8, fresh, k=2)
+torch.nn.init.zeros_(same.router.weight)
+torch.nn.init.zeros_(same.router.bias)
+assert same(x.reshape(2, 5, 8)).isfinite().all() and same.learning == 4
+"""
+
+
 def to_copy(name):
     """The cell below the heading that says so."""
     found = cells(name)
@@ -336,6 +357,14 @@ def to_copy(name):
     code = next(i for i in range(heading, len(found)) if "outputs" in found[i])
     assert not found[code]["metadata"].get("tags")  # it is open
     return text[code]
+
+
+def with_soft_gate():
+    """The layer to copy, and the open cell that adds the soft gate to it."""
+    found = cells("mixture-of-experts")
+    (cell,) = [c for c in found if "\nclass SoftMix" in "".join(c["source"])]
+    assert "outputs" in cell and not cell["metadata"].get("tags")
+    return f"{to_copy('mixture-of-experts')}\n\n{''.join(cell['source'])}"
 
 
 def blocks(name, part):
@@ -367,15 +396,25 @@ def test_every_recipe_is_asked():
     assert {path.stem for path in BOOK.glob("*.ipynb")} == set(USES)
 
 
-@pytest.mark.parametrize("name", USES)
-def test_a_recipe_needs_the_package_and_torch_alone(name):
-    imported = {
+PACKAGE = "softtopk.torch"
+
+
+def modules(code):
+    """What a program imports."""
+    return {
         alias.name
-        for node in ast.walk(ast.parse(to_copy(name)))
+        for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
-    assert imported == {"torch", "softtopk.torch"}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_recipe_needs_the_package_and_torch_alone(name):
+    layer = name == "mixture-of-experts"  # whose soft gate alone needs the package
+    assert modules(to_copy(name)) == {"torch"} | (set() if layer else {PACKAGE})
+    if layer:
+        assert modules(with_soft_gate()) == {"torch", PACKAGE}
 
 
 @pytest.mark.parametrize("name", USES)
@@ -384,10 +423,15 @@ def test_a_copied_cell_runs_alone(name, tmp_path):
     runs_alone(code, tmp_path, "-W", "error")
 
 
+def test_the_soft_gate_runs_below_the_layer(tmp_path):
+    code = f"{with_soft_gate()}\ntorch.manual_seed(0)\n{SOFT}"
+    runs_alone(code, tmp_path, "-W", "error")
+
+
 def copied(name, item):
-    """What the cell of a recipe defines."""
+    """What the cell of a recipe defines, or the one with the soft gate."""
     defined = {}
-    exec(to_copy(name), defined)
+    exec(with_soft_gate() if item.startswith("SoftMix") else to_copy(name), defined)
     return defined[item]
 
 
@@ -395,7 +439,7 @@ def falling():
     """The classes to copy, and the tensor by which each of them is cooled."""
     torch.manual_seed(0)
     experts = [torch.nn.Linear(6, 6) for _ in range(4)]
-    layer = copied("mixture-of-experts", "MixtureOfExperts")(6, experts, 2, soft=True)
+    layer = copied("mixture-of-experts", "SoftMixtureOfExperts")(6, experts, 2)
     yield layer, layer.factor
     layer = copied("sparse-autoencoder", "BatchTopKAutoencoder")(6, 20, 3, soft=True)
     yield layer, layer.tau
@@ -449,11 +493,14 @@ def test_the_temperature_of_annealing_is_that_of_all_processes(monkeypatch):
     torch.testing.assert_close(defined["Annealing"](40)(0, scores, 2), wanted)
 
 
-def mixture(n, k, width=6, out=5, **given):
-    """The layer to copy, with linear experts."""
+SOFT_GATE = "SoftMixtureOfExperts"
+
+
+def mixture(n, k, width=6, out=5, kind="MixtureOfExperts", **given):
+    """The layer to copy, or its subclass, with linear experts."""
     torch.manual_seed(0)
     experts = [torch.nn.Linear(width, out) for _ in range(n)]
-    return copied("mixture-of-experts", "MixtureOfExperts")(width, experts, k, **given)
+    return copied("mixture-of-experts", kind)(width, experts, k, **given)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -519,7 +566,7 @@ def test_an_idle_expert_rises_by_the_rate(n, k, tokens):
 
 def test_the_temperature_of_the_layer_follows_its_scores():
     """It is the deviation of the biased scores times the factor."""
-    layer, x, seen = mixture(8, 2, soft=True), torch.randn(12, 6), []
+    layer, x, seen = mixture(8, 2, kind=SOFT_GATE), torch.randn(12, 6), []
     soft = stk.soft_topk
     layer.bias.copy_(torch.randn(8))
     layer.factor.fill_(0.3)
@@ -828,7 +875,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 store = dist.HashStore()
 dist.init_process_group("gloo", rank=0, world_size=1, store=store)
-layer = MixtureOfExperts(6, [torch.nn.Linear(6, 6) for _ in range(4)], 2)
+layer = SoftMixtureOfExperts(6, [torch.nn.Linear(6, 6) for _ in range(4)], 2)
 seen, x = [], torch.randn(30, 6)
 layer.router.register_forward_hook(lambda module, given, s: seen.append(s.dtype))
 model = torch.nn.Sequential(torch.nn.Linear(6, 6), layer)
@@ -847,12 +894,12 @@ dist.destroy_process_group()
 
 
 def test_the_layer_can_be_divided_among_devices(tmp_path):
-    runs_alone(f"{to_copy('mixture-of-experts')}\n{SHARDED_MIXTURE}", tmp_path)
+    runs_alone(f"{with_soft_gate()}\n{SHARDED_MIXTURE}", tmp_path)
 
 
 def test_the_layer_takes_equal_scores():
     """As under a router that begins at zero: a finite gradient, and k in evaluation."""
-    layer = mixture(8, 2, soft=True)
+    layer = mixture(8, 2, kind=SOFT_GATE)
     for weight in layer.router.parameters():
         torch.nn.init.zeros_(weight)
     layer(torch.ones(3, 6))[:, 0].sum().backward()
@@ -965,6 +1012,10 @@ def test_the_losses_are_those_of_jax():
         ("top-5", "top_k_error", (y, 3), {"log": True}),
         ("recall-at-k", "recall_loss", (relevant, 3), {"tau": 0.5}),
         ("recall-at-k", "recall_loss", (relevant, 3, 0.5, where), {}),
+        ("recall-at-k", "contrastive", (relevant,), {}),
+        ("recall-at-k", "contrastive", (relevant, 0.3, where), {}),
+        ("recall-at-k", "recall", (relevant[2:], 3), {}),
+        ("recall-at-k", "recall", (relevant[2:], 3, where[2:]), {}),
         ("ranking", "ndcg_loss", (gains, where), {}),
     ):
         (code,) = in_jax(name)
@@ -972,9 +1023,27 @@ def test_the_losses_are_those_of_jax():
         ours, theirs = {}, {}
         exec(to_copy(name), ours)
         exec(code, theirs)
-        wanted = ours[function](torch.tensor(x), *map(torch.as_tensor, target), **form)
-        found = theirs[function](jnp.asarray(x), *map(jnp.asarray, target), **form)
-        assert float(found) == pytest.approx(float(wanted), abs=1e-6)
+        given = x[-len(target[0]) :]
+        pairs = (ours, torch.as_tensor), (theirs, jnp.asarray)
+        wanted, found = (
+            defined[function](array(given), *map(array, target), **form)
+            for defined, array in pairs
+        )
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_what_a_mask_leaves_out_has_no_gradient_in_jax():
+    (code,) = in_jax("recall-at-k")
+    defined = {}
+    exec(code, defined)
+    rng = np.random.default_rng(2)
+    where = jnp.asarray(rng.random((6, 9)) < 0.7).at[1].set(False)
+    x = jnp.where(where, jnp.asarray(rng.normal(size=(6, 9)), jnp.float32), jnp.nan)
+    relevant = jnp.asarray(rng.random((6, 9)) < 0.4)
+    for dtype in (jnp.float32, jnp.bfloat16):
+        slope = jax.grad(defined["contrastive"])(x.astype(dtype), relevant, 0.1, where)
+        assert slope.dtype == dtype and jnp.isfinite(slope).all()
+        assert slope[where].any() and not slope[~where].any()
 
 
 def test_a_mask_may_say_which_queries_count():
