@@ -19,8 +19,8 @@ def test_what_leaves_the_same_function_is_still_a_change_of_its_chapter() -> Non
 
 
 def test_what_is_changed_already_is_left_out() -> None:
-    cells = definitions.places("selection/problem")
-    taken = definitions.changed_already("selection/problem")
+    cells = definitions.places("selection/marginals")
+    taken = definitions.changed_already("selection/marginals")
     assert cells and taken
     assert not [p for cell in cells for p in cell for text in taken if text in p.line]
 
