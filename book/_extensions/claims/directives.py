@@ -29,7 +29,6 @@ from .text import (
 )
 
 logger = logging.getLogger(__name__)
-FEW = 3  # claims that a page lists without a fold
 
 
 class _WithLedger:
@@ -84,9 +83,7 @@ class ClaimDirective(_WithLedger, SphinxDirective):
             self.domain.cite(row.id)
             rows.append(row)
             items += self.item(row)
-        if len(items) <= FEW:
-            return [items]
-        return [claim_fold("", items, rows=rows)]
+        return [claim_fold("", items, rows=rows)] if rows else []
 
     def item(self, row: Claim) -> nodes.list_item:
         """One claim."""
@@ -104,7 +101,7 @@ class ClaimDirective(_WithLedger, SphinxDirective):
 
 
 class claim_fold(nodes.General, nodes.Element):  # noqa: N801
-    """A long list of claims, folded behind their ids and verdicts."""
+    """A list of claims, folded behind their ids and verdicts."""
 
 
 class ledger_table(nodes.General, nodes.Element):  # noqa: N801
