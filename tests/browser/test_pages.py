@@ -307,6 +307,25 @@ def test_pages_work_from_the_file_system(browser: Browser) -> None:
     page.close()
 
 
+def test_the_first_proof_of_a_page_looks_like_the_others(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(f"{base}book/selection/threshold.html")
+    styles = page.eval_on_selector_all(
+        "div.proof[id^='proof']",
+        """all => all.map((one) => {
+          const { padding, borderColor, backgroundColor } = getComputedStyle(one);
+          return [padding, borderColor, backgroundColor].join();
+        })""",
+    )
+    assert page.locator("#proof").count() == 1
+    assert len(styles) > 2
+    assert len(set(styles)) == 1
+    page.close()
+
+
 # --- The table of claims -------------------------------------------------------------
 
 
