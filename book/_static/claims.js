@@ -39,9 +39,12 @@
   function choice(name, title, names = new Map()) {
     const select = document.createElement("select");
     select.add(new Option("all", ""));
-    for (const value of new Set(rows.map((row) => row[name]).filter(Boolean)))
-      select.add(new Option(names.get(value) ?? value, value));
-    return field(name, title, select);
+    const values = new Set(rows.map((row) => row[name]).filter(Boolean));
+    for (const value of values) select.add(new Option(names.get(value) ?? value, value));
+    select.name = name;
+    // What is the same in all rows is no choice.
+    const alike = values.size < 2 && rows.every((row) => row[name]);
+    return alike ? select : field(name, title, select);
   }
 
   const words = document.createElement("input");
@@ -128,7 +131,9 @@
       if (control.value) query.set(name, control.value);
     const address = new URL(location.href);
     address.search = query;
-    address.hash = "";
+    // The row that a link led to stays in the address as long as it is shown.
+    const row = linked();
+    if (!row || row.element.hidden) address.hash = "";
     history.replaceState(null, "", address);
   }
 
@@ -141,9 +146,11 @@
     revealTarget();
   }
 
+  const linked = () => rows.find(({ element }) => `#${element.id}` === location.hash);
+
   // A link to a row wins over a filter that hides it.
   function revealTarget() {
-    const row = rows.find(({ element }) => `#${element.id}` === location.hash);
+    const row = linked();
     if (!row) return;
     if (row.element.hidden) {
       form.reset();

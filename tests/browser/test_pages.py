@@ -381,6 +381,20 @@ def test_a_link_to_a_hidden_row_shows_it(claims_page: Page) -> None:
         "name => !document.getElementById(name).hidden", arg=name
     )
     assert name in shown(claims_page)
+    claims_page.wait_for_function("() => !location.search")  # the filter is gone
+    assert claims_page.evaluate("() => location.hash") == f"#{name}"
+    claims_page.get_by_label("Verdict").select_option("refuted")
+    assert claims_page.evaluate("() => location.hash") == ""  # not shown any more
+
+
+def test_a_filter_offers_a_choice(claims_page: Page) -> None:
+    names = claims_page.eval_on_selector_all(
+        ".claim-filter select", "all => all.map((one) => one.name)"
+    )
+    assert "verdict" in names
+    for name in names:
+        of_all = f"all => new Set(all.map((row) => row.dataset.{name})).size"
+        assert claims_page.eval_on_selector_all("tr[data-verdict]", of_all) > 1
 
 
 def test_rows_stand_without_scripts(base: str, browser: Browser) -> None:
@@ -697,6 +711,8 @@ def test_a_link_to_a_claim_unfolds_it_on_a_phone(base: str, browser: Browser) ->
     page.goto(f"{base}{CLAIMS}#A45")
     page.locator("#A45").wait_for()
     assert page.locator("#A45").is_visible()
+    page.wait_for_timeout(100)  # what a reset of the filter sets off comes after it
+    assert page.evaluate("() => location.hash") == "#A45"
     page.close()
 
 
