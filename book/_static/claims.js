@@ -102,6 +102,45 @@
   }
   if (matchMedia("(max-width: 40rem)").matches) fold();
 
+  // The rows hold more than a thousand links. Whoever comes by the Tab key finds, before
+  // each table and each section of it, a button that leads past it.
+  const skips = []; // those of the sections, in order
+  function skip(words) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "claim-skip";
+    button.textContent = words;
+    return button;
+  }
+  for (const table of tables) {
+    const whole = skip(`Skip the table: ${table.getAttribute("aria-label")}`);
+    const end = document.createElement("p"); // takes the focus, and no room
+    end.className = "claim-end";
+    end.tabIndex = -1;
+    end.textContent = "End of the table";
+    whole.addEventListener("click", () => end.focus());
+    table.before(whole);
+    table.after(end);
+    if (groups.length) continue; // each section has its line already
+    for (const row of rows.filter(({ element }) => table.contains(element))) {
+      const { source, section = "" } = row;
+      const last = skips.at(-1);
+      if (last?.table === table && last.source === source && last.section === section) {
+        last.rows.push(row);
+        continue;
+      }
+      const [title] = row.element.dataset.sourceTitle.split(",");
+      const button = skip(`Skip ${[title, section].filter(Boolean).join(": ")}`);
+      const one = { table, source, section, button, rows: [row] };
+      button.addEventListener("click", () => {
+        const after = skips.slice(skips.indexOf(one) + 1);
+        const next = after.find((other) => other.table === table && other.button.isConnected);
+        (next?.button ?? end).focus();
+      });
+      skips.push(one);
+    }
+  }
+
   function show() {
     const wanted = fields.words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const filtering = Object.values(fields).some((control) => control.value);
@@ -117,6 +156,11 @@
     for (const { head, button, open } of groups) {
       head.hidden = filtering;
       button.setAttribute("aria-expanded", open);
+    }
+    for (const { button, rows: held } of skips) {
+      const first = held.find(({ element }) => !element.hidden);
+      if (first) first.element.cells[0].prepend(button);
+      else button.remove();
     }
     typeset();
     count.textContent =

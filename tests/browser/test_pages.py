@@ -397,6 +397,42 @@ def test_a_filter_offers_a_choice(claims_page: Page) -> None:
         assert claims_page.eval_on_selector_all("tr[data-verdict]", of_all) > 1
 
 
+def test_the_keyboard_leads_past_the_ledger(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + CLAIMS)
+    at = "() => document.activeElement.textContent"
+    row = "() => document.activeElement.closest('tr')?.id"
+    page.get_by_role("button", name="Show all").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate(at).startswith("Skip the table")
+    page.keyboard.press("Tab")
+    first = page.evaluate(at)
+    assert first.startswith("Skip ")
+    assert page.evaluate(row) == shown(page)[0]
+    page.keyboard.press("Enter")  # to the next section
+    assert page.evaluate(at).startswith("Skip ")
+    assert page.evaluate(at) != first
+    skipped = shown(page).index(page.evaluate(row))
+    assert skipped > 1
+
+    # The whole table, from its head; then the next one.
+    page.get_by_role("button", name="Skip the table").first.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate(at).startswith("Skip the table")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => !document.activeElement.closest('.claim-ledger')")
+
+    # A filter leaves the buttons of what it shows.
+    page.get_by_label("Verdict").select_option("refuted")
+    buttons = page.locator(".claim-ledger .claim-skip")
+    assert 0 < buttons.count() <= len(shown(page))
+    assert buttons.evaluate_all("all => all.every((one) => !one.closest('tr').hidden)")
+    page.close()
+
+
 def test_rows_stand_without_scripts(base: str, browser: Browser) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
