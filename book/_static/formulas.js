@@ -14,6 +14,7 @@
   // folded away, where nothing has a width.
   const LONG = 20; // more than that does not stay whole; fits a theorem on a phone
   const AUTHORED = -1; // what it costs to begin a line where the source begins one
+  const BARS = "|‖∥";
   const OPERATORS = { 3: "+−⋅×±∖∘⊗⊙", 4: "=<>≤≥≈∼≡≠→⟹⟺⇒⇔∈∉∝:" };
   const SPACES = [0, 0.111, 0.167, 0.222, 0.278, 0.333]; // of MathJax's attribute, in em
 
@@ -32,11 +33,33 @@
   }
   const isOne = (node, signs) => sign(node) !== "" && signs.includes(sign(node));
 
+  // What bears an exponent or an index, as the second bracket in (a − b)².
+  const bearer = (node) =>
+    node.matches("mjx-msup, mjx-msub, mjx-msubsup") ? node.firstElementChild : node;
+
   // +1 for a bracket that opens, -1 for one that closes.
-  function turn(node) {
+  function turn(whole) {
+    const node = bearer(whole);
     const kind = node.getAttribute("texclass");
     if (kind === "OPEN" || isOne(node, "([{⟨⌊⌈")) return 1;
     return kind === "CLOSE" || isOne(node, ")]}⟩⌋⌉") ? -1 : 0;
+  }
+
+  // The same for each of a row of nodes, in which the bars of a norm or of an absolute
+  // value open and close by turns. A bar without another one in its brackets is neither.
+  function turns(nodes) {
+    const found = nodes.map(turn);
+    const open = []; // what is open, from the outermost
+    for (const [place, node] of nodes.entries()) {
+      const mark = found[place] ? "" : sign(bearer(node));
+      if (found[place] > 0) open.push({ place, mark: "" });
+      else if (found[place] < 0) while (open.length && open.pop().mark);
+      else if (mark && BARS.includes(mark)) {
+        if (open.at(-1)?.mark === mark) [found[open.pop().place], found[place]] = [1, -1];
+        else open.push({ place, mark });
+      }
+    }
+    return found;
   }
 
   // The width of a node that is nothing but space, in em.
@@ -74,20 +97,23 @@
     let after = Infinity; // for the next node that is no space: a comma or a wide space
     // lets it begin a line
     let operand = false; // what follows an operator has the same space before it
-    return nodes.map((node) => {
+    const brackets = turns(nodes);
+    return nodes.map((node, place) => {
       if (blank(node)) {
         if (blank(node) >= 1) after = Math.min(after, 3 * depth);
         return Infinity;
       }
-      const bracket = turn(node);
+      const bracket = brackets[place];
       if (bracket < 0) depth = Math.max(0, depth - 1);
       const kind = { 3: 2, 4: 1 }[node.getAttribute("space")];
       const operator = kind && !operand && sign(node) ? kind + 3 * depth : Infinity;
       operand = operator < Infinity;
+      let factor = Infinity; // in a product of brackets the next one may begin a line
       const here = Math.min(after, display ? operator : Infinity);
+      if (display && bracket > 0 && brackets[place - 1] < 0) factor = 2.5 + 3 * depth;
       after = isOne(node, ",;") ? 3 * depth : display ? Infinity : operator;
       if (bracket > 0) depth += 1;
-      return bracket < 0 ? Infinity : (node.authored ?? here);
+      return bracket < 0 ? Infinity : (node.authored ?? Math.min(here, factor));
     });
   }
 
@@ -166,7 +192,7 @@
     }
   }
   const goesOn = (nodes) =>
-    nodes.reduce((sum, node) => sum + turn(node), 0) > 0 || !isOne(nodes.at(-1), ",;.");
+    turns(nodes).reduce((sum, one) => sum + one, 0) > 0 || !isOne(nodes.at(-1), ",;.");
 
   // The rows of an equation on its own; Sphinx puts them into a table of one cell.
   function rowsOf(math) {

@@ -113,3 +113,43 @@ def test_a_line_of_text_ends_with_a_relation_and_an_equation_begins_with_it(
     tex = f"{SUM}={SUM}={SUM}={SUM}"
     assert page.evaluate(sides, rf"\({tex}\)") == [True, False]
     assert page.evaluate(sides, rf"\[{tex}\]") == [False, True]
+
+
+NORM = r"\|q_1-y_1\|^2"
+BAR = r"|p_{10}-q_{10}|"
+
+
+@pytest.mark.parametrize(
+    ("tex", "marks"),
+    [
+        pytest.param(rf"{NORM}+2{NORM}+3{NORM}+4{NORM}", "2225 2016", id="norms"),
+        pytest.param(rf"{BAR}+{BAR}+{BAR}+{BAR}", "7C", id="absolute values"),
+        pytest.param(r"(a-b+c)^2-(d-e+f)^2-(g-h+i)^2-(j-k+l)^2", "28 29", id="powers"),
+        pytest.param(
+            r"\bigl(\operatorname{diag}(c)-\tfrac{cc'}{C}\bigr)(y_{10}-x_{10})(z_{1}-x_{1})",
+            "28 29",
+            id="factors",
+        ),
+    ],
+)
+def test_no_line_begins_in_what_belongs_together(
+    page: Page, tex: str, marks: str
+) -> None:
+    """Each piece holds both of a pair, and there is more than one piece."""
+    page.set_viewport_size(PHONE)
+    held = page.evaluate(
+        """async ([tex, marks]) => {
+          const box = document.createElement("div");
+          box.className = "math";
+          box.append("\\\\[" + tex + "\\\\]");
+          document.querySelector("article section").append(box);
+          await MathJax.typesetPromise([box]);
+          const one = marks.split(" ").map((mark) => `.mjx-c${mark}`).join();
+          const pieces = [...box.querySelectorAll("mjx-piece")];
+          return pieces.map((piece) => piece.querySelectorAll(one).length);
+        }""",
+        [tex, marks],
+    )
+    assert len(held) > 1
+    assert all(number % 2 == 0 for number in held)
+    assert sum(held) > 0
