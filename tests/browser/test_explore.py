@@ -267,6 +267,24 @@ def test_no_square_hides_the_name_of_the_threshold(explorer: Page) -> None:
     assert explorer.evaluate(apart)
 
 
+def test_the_words_of_the_plot_can_be_read_on_a_phone(
+    base: str, browser: Browser
+) -> None:
+    page = open_page(browser, base + PAGE, viewport={"width": 390, "height": 844})
+    sizes = page.eval_on_selector_all(
+        ".explore-plot text",
+        """all => all.map((text) => {
+          const svg = text.ownerSVGElement;
+          const unit = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+          return unit * parseFloat(getComputedStyle(text).fontSize);
+        })""",
+    )
+    assert len(sizes) > 10
+    assert min(sizes) >= 11
+    assert "arrow keys" in page.locator("article section > p").first.inner_text()
+    page.close()
+
+
 def test_nothing_stands_between_the_numbers_and_the_jacobian_on_a_phone(
     base: str, browser: Browser
 ) -> None:

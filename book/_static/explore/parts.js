@@ -63,12 +63,13 @@ globalThis.softtopkParts = (function () {
 
   /* An SVG plot with linear axes; returns the maps from data to picture and back. */
   function plot({ room, x, y, xLabel, yLabel, name }) {
-    const width = room && room < 480 ? 400 : 640; // narrow: the labels stay legible
+    const narrow = room && room < 480; // fewer units, larger words: they stay legible
+    const width = narrow ? 400 : 640;
     const height = 280;
     const margin = { left: 52, right: 12, top: 24, bottom: 42 };
     const svg = draw("svg", {
       viewBox: `0 0 ${width} ${height}`,
-      class: "explore-plot",
+      class: narrow ? "explore-plot explore-narrow" : "explore-plot",
       role: "group",
       "aria-label": name,
     });
