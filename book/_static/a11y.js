@@ -106,18 +106,40 @@ const BOXES =
   "mjx-container[display], .math, pre, .pst-scrollable-table-container";
 //
 // A table that is a little too wide is set closer first, or with its first column broken,
-// if that makes it fit. What then scrolls keeps that column in sight. And what lacks only
+// if that makes it fit, on a phone then in smaller type, and if nothing does, a table of
+// sentences becomes a stack of cards. What scrolls keeps the first column in sight. And what lacks only
 // a few pixels does not fade (see book.css): the fade would hide more than they do.
 const FADE = 12; // pixels out of sight, from which on a box says that there is more
 const hidden = (box) => box.scrollWidth - box.clientWidth;
 const FITS = [[], ["close"], ["head-stays"], ["close", "head-stays"]];
+const SMALL = [["small", "close"], ["small", "close", "head-stays"]];
+const phone = matchMedia("(max-width: 576px)");
+const SENTENCE = 50; // letters; shorter cells are to be compared with each other
 function fit(box) {
   const set = (wanted) => {
-    for (const name of ["close", "head-stays"])
+    for (const name of ["close", "head-stays", "small", "cards"])
       box.classList.toggle(name, wanted.includes(name));
     return hidden(box) <= 1;
   };
-  if (!FITS.some(set)) set(["head-stays"]);
+  if (FITS.some(set)) return;
+  if (!phone.matches) return set(["head-stays"]);
+  if (!SMALL.some(set) && named(box)) set(["cards"]);
+}
+
+// Whether the cells of a table are sentences whose heads can be said before them. A head
+// with a formula cannot.
+function named(box) {
+  const heads = [...box.querySelectorAll("thead th")];
+  const rows = [...box.querySelectorAll("tbody tr")];
+  const words = (cell) => cell.textContent.trim();
+  if (heads.some((head) => !words(head) || head.querySelector(".math"))) return false;
+  const whole = (row) => row.cells.length === heads.length;
+  const long = (row) => [...row.cells].some((cell) => words(cell).length > SENTENCE);
+  if (!rows.length || !rows.every(whole) || !rows.some(long)) return false;
+  for (const row of rows)
+    for (const [place, cell] of [...row.cells].entries())
+      cell.dataset.head = words(heads[place]);
+  return true;
 }
 const watch = new ResizeObserver((entries) => {
   for (const { target: box } of entries) {

@@ -752,6 +752,46 @@ def test_a_link_to_a_claim_unfolds_it_on_a_phone(base: str, browser: Browser) ->
     page.close()
 
 
+WIDE = """() => [...document.querySelectorAll(".pst-scrollable-table-container")]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1).length"""
+
+
+@pytest.mark.parametrize(
+    ("name", "tables", "most"), [("practice/choosing", 3, 0), ("training/router", 5, 1)]
+)
+def test_a_phone_shows_the_last_column_too(
+    base: str, browser: Browser, name: str, tables: int, most: int
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(f"{base}book/{name}.html")
+    settle(page)
+    assert page.locator(".pst-scrollable-table-container").count() >= tables
+    page.wait_for_function(f"most => ({WIDE})() <= most", arg=most)
+    sizes = (
+        "all => Math.min(...all.map((e) => parseFloat(getComputedStyle(e).fontSize)))"
+    )
+    assert page.eval_on_selector_all(".bd-article :is(td, th)", sizes) >= 12
+    page.close()
+
+
+def test_a_table_of_sentences_becomes_cards_on_a_phone(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(f"{base}book/guide-zh.html")
+    settle(page)
+    cards = page.locator(".pst-scrollable-table-container.cards")
+    cards.first.wait_for()
+    assert page.evaluate(WIDE) == 0
+    said = "e => getComputedStyle(e, '::before').content"
+    third = page.locator("td[data-head]").nth(2)
+    assert "修正" in third.evaluate(said)
+    page.set_viewport_size(DESK)
+    page.wait_for_function("() => !document.querySelector('.cards')")
+    assert third.evaluate(said) in ("none", "normal")
+    page.close()
+
+
 # The buttons to copy that lie on a line of their code.
 ON_CODE = """() => {
   const buttons = [...document.querySelectorAll("article .highlight > .copybtn")];
