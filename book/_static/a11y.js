@@ -100,6 +100,42 @@ for (const dialog of all("dialog"))
     }),
   );
 
+// Sphinx marks the words of a search wherever their letters stand, also the k of "taking".
+// A mark stays where a word begins, and one of a letter or two where it is the word.
+const LETTER = /[\p{Script=Latin}\p{Script=Greek}\p{N}]/u;
+function beside(mark, way, place) {
+  let node = mark[way];
+  while (node && !node.textContent) node = node[way];
+  return LETTER.test(node?.textContent.at(place) ?? "");
+}
+function unmark() {
+  for (const mark of all("span.highlighted")) {
+    const words = mark.textContent;
+    const short = words.length < 3 && beside(mark, "nextSibling", 0);
+    if (!LETTER.test(words[0]) || !(short || beside(mark, "previousSibling", -1))) continue;
+    const parent = mark.parentElement;
+    mark.replaceWith(words);
+    parent.normalize();
+  }
+}
+function marksCome() {
+  if (document.querySelector("#search-results") || /[?&]highlight=/.test(location.search))
+    return true;
+  try {
+    return Boolean(localStorage.getItem("sphinx_highlight_terms"));
+  } catch {
+    return false;
+  }
+}
+if (marksCome())
+  new MutationObserver((changes) => {
+    const holds = (node) => node.matches?.(".highlighted, :has(.highlighted)");
+    if (changes.some(({ addedNodes }) => [...addedNodes].some(holds))) unmark();
+  }).observe(document.querySelector("article, main") ?? document.body, {
+    childList: true,
+    subtree: true,
+  });
+
 // A box that scrolls sideways must be reachable by keyboard. Whether it scrolls depends
 // on its width, which changes with the window, the formulas and folded blocks.
 const BOXES =

@@ -202,6 +202,24 @@ def test_the_marks_of_a_search_stay_on_the_page_that_it_opened(
     tab.close()
 
 
+def test_a_mark_is_a_word(base: str, browser: Browser) -> None:
+    inside = """all => all.filter((mark) => {
+      const before = mark.previousSibling?.textContent.at(-1) ?? "";
+      const after = mark.nextSibling?.textContent[0] ?? "";
+      return /[a-z]/i.test(before) || mark.textContent === "k" && /[a-z]/i.test(after);
+    }).map((mark) => mark.parentElement.textContent.slice(0, 80))"""
+    tab = browser.new_page()
+    tab.goto(f"{base}search.html?q=top-k")
+    tab.locator("#search-results .highlighted").first.wait_for()
+    tab.wait_for_load_state("networkidle")
+    assert tab.locator("#search-results .highlighted", has_text="k").count() > 0
+    assert tab.locator("#search-results .highlighted").evaluate_all(inside) == []
+    tab.locator("#search-results li a").first.click()
+    tab.locator("article .highlighted", has_text="top").first.wait_for()
+    assert tab.locator("article .highlighted").evaluate_all(inside) == []
+    tab.close()
+
+
 @pytest.mark.parametrize("results", ["temperature"], indirect=True)
 def test_pages_that_only_mention_a_word_come_last_and_few(results: Page) -> None:
     seen = results.locator("#search-results li:visible > a").all_inner_texts()
