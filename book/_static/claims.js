@@ -176,9 +176,16 @@
     const address = new URL(location.href);
     address.search = query;
     // The row that a link led to stays in the address as long as it is shown.
+    // While the page is loading it is out of it, or the browser would go to the row again
+    // when a reader has already left it.
     const row = linked();
-    if (!row || row.element.hidden) address.hash = "";
+    const shown = row && !row.element.hidden;
+    const loading = document.readyState !== "complete";
+    if (!shown || loading) address.hash = "";
     history.replaceState(null, "", address);
+    if (!shown || !loading) return;
+    const back = () => location.hash || history.replaceState(null, "", `#${row.element.id}`);
+    addEventListener("load", () => setTimeout(back), { once: true });
   }
 
   function readAddress() {
