@@ -14,7 +14,8 @@ CHAPTER = "book/selection/problem.html"
 LEFT = """() => {
   const folds = [...document.querySelectorAll("details.fold")];
   folds[0].open = true;
-  const parts = [...document.querySelectorAll("article section > p")];
+  const parts = [...document.querySelectorAll("article section > p")].filter(
+    (part) => !part.closest(".toggle-hidden"));
   const part = parts[Math.floor(0.8 * parts.length)];
   part.scrollIntoView({ behavior: "instant" });
 }"""
