@@ -780,14 +780,9 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-class Whole(BatchTopKAutoencoder):
-    def forward(self, x):
-        out, f, s = super().forward(x)
-        return out, f, s, auxiliary_loss(self, s, (x - out) / self.scale)
-
 store = dist.HashStore()
 dist.init_process_group("gloo", rank=0, world_size=1, store=store)
-layer, x = Whole(6, 20, 3, soft=True), torch.randn(30, 6)
+layer, x = WithLoss(6, 20, 3, soft=True), torch.randn(30, 6)
 layer.begin(x)
 model = torch.nn.Sequential(torch.nn.Linear(6, 6), layer)
 layer.silent.fill_(100)
@@ -817,8 +812,9 @@ def test_a_learned_budget_can_be_divided_among_devices(tmp_path):
 def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
     """As the recipe says: wrapped before the rest, it computes no scores in 16 bits."""
     text = ["".join(cell["source"]) for cell in cells("sparse-autoencoder")]
-    (folded,) = [source for source in text if "\ndef auxiliary_loss(" in source]
-    code = f"{to_copy('sparse-autoencoder')}\n{folded}\n{SHARDED_AUTOENCODER}"
+    (remedy,) = [source for source in text if "\ndef auxiliary_loss(" in source]
+    (whole,) = blocks("sparse-autoencoder", "class WithLoss")
+    code = f"{to_copy('sparse-autoencoder')}\n{remedy}\n{whole}\n{SHARDED_AUTOENCODER}"
     runs_alone(code, tmp_path)
 
 
