@@ -751,6 +751,27 @@ def test_the_gate_and_the_bias_of_jax_are_those_of_the_layer():
         assert defined["by_error"](jnp.zeros(1024), alike)[0] == wanted
 
 
+def test_the_step_of_jax_moves_the_bias_and_not_by_a_gradient():
+    defined = {}
+    for code in in_jax("mixture-of-experts"):
+        exec(code, defined)
+    (code,) = blocks("mixture-of-experts", "has_aux=True")
+    rng = np.random.default_rng(0)
+    shapes = {"router": (6, 4), "first": (4, 6, 5), "second": (4, 5, 6), "x": (12, 6)}
+    drawn = {n: jnp.asarray(rng.standard_normal(s)) for n, s in shapes.items()}
+    x = drawn.pop("x")
+    bias = jnp.asarray([9.0, 0, 0, 0])  # every token takes the first expert
+    defined |= {"model": drawn, "bias": bias, "x": x, "y": 2 * x}
+    exec(code, defined)
+    assert (defined["chosen"][:, 0] == 0).all()
+    moved = defined["bias"] - bias
+    assert np.isclose(moved[0], -0.125) and np.isclose(moved.sum(), 0, atol=1e-6)
+    slope = defined["slope"]
+    assert slope.keys() == drawn.keys() and all(v.any() for v in slope.values())
+    less = {n: v - 0.01 * slope[n] for n, v in drawn.items()}
+    assert defined["loss"](less, bias, x, 2 * x)[0] < defined["value"]
+
+
 SHARDED = """
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
