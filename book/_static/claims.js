@@ -176,8 +176,8 @@
     const address = new URL(location.href);
     address.search = query;
     // The row that a link led to stays in the address as long as it is shown.
-    // While the page is loading it is out of it, or the browser would go to the row again
-    // when a reader has already left it.
+    // While the page loads, the address is without the row: otherwise the browser would
+    // scroll to the row again after the reader has scrolled away from it.
     const row = linked();
     const shown = row && !row.element.hidden;
     const loading = document.readyState !== "complete";

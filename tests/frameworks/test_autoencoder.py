@@ -185,30 +185,6 @@ def test_the_auxiliary_loss_to_copy_is_the_one_that_was_measured(
         assert wanted.any() and torch.allclose(found, wanted, atol=1e-7), name
 
 
-def test_the_loop_to_copy_trains():
-    path = BENCHMARKS.parent / "book" / "recipes" / "sparse-autoencoder.ipynb"
-    text = "".join(
-        "".join(c["source"]) + "\n" for c in json.loads(path.read_text("utf8"))["cells"]
-    )
-    (loop,) = [
-        code.partition("```")[0]
-        for code in text.split("```python\n")[1:]
-        if code.startswith("steps = 600\n")
-    ]
-    torch.manual_seed(0)
-    names = recipe() | {"activations": 3 + 2 * torch.randn(600, 8)}
-    exec(loop.replace("600", "30", 1), names)
-    model, x = names["model"], names["activations"][:512]
-    assert names["optimiser"].param_groups[0]["lr"] == pytest.approx(0.003 / 6)
-    assert torch.allclose(model.decoder.norm(dim=1), torch.ones(1024))
-    assert model.threshold > 0 and not model.training
-    assert names["out"].shape == x.shape
-    torch.manual_seed(0)
-    first = recipe() | {"activations": names["activations"]}
-    exec(loop.replace("600", "1", 1), first)
-    assert names["loss"] < first["loss"]
-
-
 def test_without_a_dead_feature_the_auxiliary_loss_to_copy_is_zero(vectors):
     names = recipe()
     model = names["BatchTopKAutoencoder"](128, 64, 4)

@@ -830,13 +830,34 @@ def test_a_learned_budget_can_be_divided_among_devices(tmp_path):
     runs_alone(code, tmp_path)
 
 
-def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
-    """As the recipe says: wrapped before the rest, it computes no scores in 16 bits."""
+def with_auxiliary_loss():
+    """The autoencoder to copy, and the open cell that adds the auxiliary loss to it."""
     text = ["".join(cell["source"]) for cell in cells("sparse-autoencoder")]
     (remedy,) = [source for source in text if "\ndef auxiliary_loss(" in source]
+    return f"{to_copy('sparse-autoencoder')}\n\n\n{remedy}\n"
+
+
+def test_the_loop_of_an_autoencoder_trains():
+    (loop,) = blocks("sparse-autoencoder", "steps = 600\n")
+    torch.manual_seed(0)
+    activations = 3 + 2 * torch.randn(600, 8)
+    ends = []
+    for steps in ("1", "30"):
+        torch.manual_seed(0)
+        names = {"activations": activations}
+        exec(with_auxiliary_loss() + loop.replace("600", steps, 1), names)
+        ends.append(names["loss"])
+    assert ends[1] < ends[0]
+    model, out = names["model"], names["out"]
+    assert names["optimiser"].param_groups[0]["lr"] == pytest.approx(0.003 / 6)
+    assert torch.allclose(model.decoder.norm(dim=1), torch.ones(1024))
+    assert model.threshold > 0 and not model.training and out.shape == (512, 8)
+
+
+def test_an_autoencoder_can_be_divided_among_devices(tmp_path):
+    """As the recipe says: wrapped before the rest, it computes no scores in 16 bits."""
     (whole,) = blocks("sparse-autoencoder", "class WithLoss")
-    code = f"{to_copy('sparse-autoencoder')}\n{remedy}\n{whole}\n{SHARDED_AUTOENCODER}"
-    runs_alone(code, tmp_path)
+    runs_alone(f"{with_auxiliary_loss()}{whole}{SHARDED_AUTOENCODER}", tmp_path)
 
 
 # Two processes, whose vectors use different features.
