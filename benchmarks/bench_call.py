@@ -1,15 +1,17 @@
 """What a call costs beside softmax and a hard top-k: time and memory.
 
-Forward and backward together, float32, on the rows of a router, 4096 x 64 with k = 2.
-The hard top-k is the gate that is in use: the softmax of the k largest scores,
-scattered into a row of zeros.
+Forward and backward together, float32, on the rows of a router, 4096 x 64 with k = 2,
+and on the scores of a thousand classes, 256 x 1000 with k = 5. The hard top-k is the
+library's own (`torch.topk`, `jax.lax.top_k`, `numpy.argpartition`): the values of the k
+largest scores, and their gradient, which scatters. The hard gate is the one that is in
+use: the softmax of these values, scattered into a row of zeros.
 
 Time: in every round each call is timed in turn, by the time of the clock, and the ratio
-to the softmax of the same round counts; a number is the median of the rounds. Memory:
-by how much a call raises the peak of the process above what it held before, over the
-size of the scores; measured on rows of 64 MB, so that nothing else matters, and after a
-first call. JAX says itself what a compiled program needs. The result, which is the
-gradient, is a part of it.
+to the softmax and to the top-k of the same round counts; a number is the median of the
+rounds. Memory: by how much a call raises the peak of the process above what it held
+before, over the size of the scores; measured on rows of a router of 64 MB, so that
+nothing else matters, and after a first call. JAX says itself what a compiled program
+needs. The result, which is the gradient, is a part of it.
 
 Every library is measured in processes of its own, which find the machine as it is: the
 JSON has the load that it was under.
@@ -37,16 +39,22 @@ import numpy as np
 
 TARGET = Path(__file__).with_name("call.json")
 LIBRARIES = ("torch", "jax", "numpy")
-ROWS, N, K = 4096, 64, 2
-LARGE = 2**18  # rows, of 64 MB
+SHAPES = {"router": (4096, 64, 2), "classes": (256, 1000, 5)}  # rows, n and k
+LARGE = 2**18  # rows of a router, of 64 MB
 CURVES = ("laplace", "exp", "triangular")
-OPERATORS = ("softmax", "hard", *CURVES)
+OPERATORS = ("softmax", "topk", "hard", *CURVES)
 Call = Callable[[], Any]
 
 
 def on_numpy(name: str, k: int) -> Callable[[Any, Any], Any]:
     """The call of NumPy, from scores and a gradient to value and gradient."""
     import softtopk as stk
+
+    def topk(x: Any, g: Any) -> Any:
+        kept = np.argpartition(x, -k, axis=-1)[..., -k:]
+        back = np.zeros_like(x)
+        np.put_along_axis(back, kept, g[..., :k], -1)
+        return np.take_along_axis(x, kept, -1), back
 
     def hard(x: Any, g: Any) -> Any:
         kept = np.argpartition(x, -k, axis=-1)[..., -k:]
@@ -70,7 +78,7 @@ def on_numpy(name: str, k: int) -> Callable[[Any, Any], Any]:
         found = stk.linearize(stk.soft_topk, x, k, curve=name)
         return found.value, found.vjp(g)
 
-    return {"softmax": softmax, "hard": hard}.get(name, soft)
+    return {"softmax": softmax, "topk": topk, "hard": hard}.get(name, soft)
 
 
 def on_torch(name: str, k: int) -> Callable[[Any, Any], Any]:
@@ -85,10 +93,16 @@ def on_torch(name: str, k: int) -> Callable[[Any, Any], Any]:
 
     named: dict[str, Any] = {
         "softmax": functools.partial(torch.softmax, dim=-1),
+        "topk": lambda x: x.topk(k).values,
         "hard": hard,
     }
     f = named.get(name) or functools.partial(stk.soft_topk, k=k, curve=name)
-    return lambda x, g: torch.autograd.grad(f(x), x, g)
+
+    def call(x: Any, g: Any) -> Any:
+        value = f(x)
+        return torch.autograd.grad(value, x, g[..., : value.shape[-1]])
+
+    return call
 
 
 def on_jax(name: str, k: int) -> Callable[[Any, Any], Any]:
@@ -103,9 +117,17 @@ def on_jax(name: str, k: int) -> Callable[[Any, Any], Any]:
         rows = jnp.arange(len(x))[:, None]
         return jnp.zeros_like(x).at[rows, kept].set(jax.nn.softmax(values))
 
-    named = {"softmax": jax.nn.softmax, "hard": hard}
+    named = {
+        "softmax": jax.nn.softmax,
+        "topk": lambda x: jax.lax.top_k(x, k)[0],
+        "hard": hard,
+    }
     f = named.get(name) or functools.partial(stk.soft_topk, k=k, curve=name)
-    run = jax.jit(lambda x, g: jax.vjp(f, x)[1](g)[0])
+
+    @jax.jit
+    def run(x: Any, g: Any) -> Any:
+        value, back = jax.vjp(f, x)
+        return value, back(g[..., : value.shape[-1]])[0]
 
     def call(x: Any, g: Any) -> Any:
         return jax.block_until_ready(run(x, g))
@@ -114,24 +136,24 @@ def on_jax(name: str, k: int) -> Callable[[Any, Any], Any]:
     return call
 
 
-def calls(library: str, rows: int) -> dict[str, Call]:
+def calls(library: str, rows: int, n: int, k: int) -> dict[str, Call]:
     """For every operator a call without arguments."""
     rng = np.random.default_rng(0)
-    x, g = (rng.standard_normal((rows, N), dtype=np.float32) for _ in range(2))
+    x, g = (rng.standard_normal((rows, n), dtype=np.float32) for _ in range(2))
     if library == "numpy":
-        found = {name: on_numpy(name, K) for name in OPERATORS}
+        found = {name: on_numpy(name, k) for name in OPERATORS}
         return {name: functools.partial(f, x, g) for name, f in found.items()}
     if library == "jax":
         import jax
 
         given = jax.device_put(x), jax.device_put(g)
-        found = {name: on_jax(name, K) for name in OPERATORS}
+        found = {name: on_jax(name, k) for name in OPERATORS}
     else:
         import torch
 
         torch.set_num_threads(1)
         given = torch.tensor(x, requires_grad=True), torch.tensor(g)
-        found = {name: on_torch(name, K) for name in OPERATORS}
+        found = {name: on_torch(name, k) for name in OPERATORS}
     return {name: functools.partial(f, *given) for name, f in found.items()}
 
 
@@ -143,9 +165,9 @@ def seconds(call: Call, repeat: int) -> float:
     return (time.perf_counter() - start) / repeat
 
 
-def times(library: str, rounds: int) -> dict[str, Any]:
-    """Milliseconds, and ratios to the softmax of the same round."""
-    every = calls(library, ROWS)
+def times(library: str, shape: str, rounds: int) -> dict[str, Any]:
+    """Milliseconds, and ratios to the softmax and the top-k of the same round."""
+    every = calls(library, *SHAPES[shape])
     repeat = {}
     for name, call in every.items():
         call()  # compiles
@@ -155,15 +177,15 @@ def times(library: str, rounds: int) -> dict[str, Any]:
         {name: seconds(call, repeat[name]) for name, call in every.items()}
         for _ in range(rounds)
     ]
+
+    def ratio(name: str, other: str) -> float:
+        return round(statistics.median(one[name] / one[other] for one in took), 2)
+
     return {
         name: {
             "ms": round(statistics.median(one[name] for one in took) * 1e3, 3),
-            "softmaxes": round(
-                statistics.median(one[name] / one["softmax"] for one in took), 2
-            ),
-            "hards": round(
-                statistics.median(one[name] / one["hard"] for one in took), 2
-            ),
+            "softmaxes": ratio(name, "softmax"),
+            "topks": ratio(name, "topk"),
         }
         for name in OPERATORS
     }
@@ -178,18 +200,19 @@ def held(what: str) -> int:
 
 def memory(library: str, name: str) -> float:
     """The peak of a call above what was held before, over the size of the scores."""
-    call = calls(library, LARGE)[name]
+    _, n, k = SHAPES["router"]
+    call = calls(library, LARGE, n, k)[name]
     if library == "jax":  # keeps what it frees, but says what a program needs
         plan = call.func.program.lower(*call.args).compile().memory_analysis()  # type: ignore[attr-defined]
         needed = plan.temp_size_in_bytes + plan.output_size_in_bytes
-        return round(needed / (4 * LARGE * N), 2)
+        return round(needed / (4 * LARGE * n), 2)
     call()
     before = held("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     kept = call()  # the result is held until its peak is read
     peak = held("VmHWM")
     del kept
-    return round((peak - before) / (4 * LARGE * N), 2)
+    return round((peak - before) / (4 * LARGE * n), 2)
 
 
 def version(name: str) -> str:
@@ -225,9 +248,12 @@ def main() -> None:
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        what, library, more = given.child
-        found = times(library, int(more)) if what == "times" else memory(library, more)
-        print(json.dumps(found))
+        what, library, *more = given.child
+        if what == "times":
+            shape, rounds = more
+            print(json.dumps(times(library, shape, int(rounds))))
+        else:
+            print(json.dumps(memory(library, *more)))
         return
     found = json.loads(given.json.read_text()) if given.json.exists() else {}
     found |= {
@@ -236,11 +262,12 @@ def main() -> None:
     }
     for library in given.only:
         load = os.getloadavg()[0]  # 0 where nothing else runs
-        rows = child("times", library, str(given.rounds))
-        for name, row in rows.items():
+        rounds = str(given.rounds)
+        rows = {shape: child("times", library, shape, rounds) for shape in SHAPES}
+        for name, row in rows["router"].items():
             row["memory"] = child("memory", library, name)
-            print(library, name, row, flush=True)
         found[library] = rows | {"rounds": given.rounds, "load": round(load, 1)}
+        print(library, json.dumps(found[library], indent=1), flush=True)
     given.json.write_text(json.dumps(found, indent=1) + "\n")
 
 

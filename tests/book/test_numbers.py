@@ -200,15 +200,20 @@ def costs(text: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(table[0][1:], row[1:], strict=True)) for row in table[1:]}
 
 
+SHAPES = {"4096 × 64, $k=2$": "router", "256 × 1000, $k=5$": "classes"}
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_the_costs_are_those_of_the_measurement(library: str) -> None:
     stored = CALL[LIBRARIES[library]]
-    own = stored["laplace"]
-    time = f"{short(own['softmaxes'])} × softmax, {short(own['hards'])} × hard"
-    held = [short(stored[name]["memory"]) for name in ("laplace", "softmax", "hard")]
-    memory = "{} (softmax {}, hard {})".format(*held)
     rows = costs(text_of("practice/choosing.md"))
-    assert rows["time"][library] == time
+    for row, shape in SHAPES.items():
+        own = stored[shape]["laplace"]
+        time = f"{short(own['ms'])} ms: {short(own['topks'])} × top-k"
+        assert rows[row][library] == f"{time}, {short(own['softmaxes'])} × softmax"
+    router = stored["router"]
+    held = [short(router[name]["memory"]) for name in ("laplace", "topk", "softmax")]
+    memory = "{} (top-k {}, softmax {})".format(*held)
     assert rows["memory"][library] == memory
 
 
