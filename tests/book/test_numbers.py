@@ -207,7 +207,10 @@ def test_the_costs_are_those_of_the_measurement(library: str) -> None:
     row = costs(text_of("practice/choosing.md"))[library]
     for column, shape in SHAPES.items():
         own = stored[shape]["laplace"]
-        assert row[column] == f"{short(own['ms'])} ms, {short(own['topks'])} × top-k"
+        assert (
+            row[column]
+            == f"{short(own['topks'])} × top-k, {short(own['softmaxes'])} × softmax"
+        )
     held, hard = (
         short(stored["router"][name]["memory"]) for name in ("laplace", "topk")
     )
@@ -254,5 +257,5 @@ def test_a_changed_number_is_found() -> None:
     text = text_of("practice/choosing.md")
     wrong = text.replace("| soft | 94 | 95 |", "| soft | 94 | 90 |")
     assert wrong != text and accuracies(wrong) != accuracies(text)
-    other = text.replace(" × top-k |", " × top-k, too |", 1)
+    other = text.replace(" × softmax |", " × softmax, too |", 1)
     assert other != text and costs(other) != costs(text)
