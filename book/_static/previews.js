@@ -68,6 +68,7 @@
       box.append(copy, " ");
     }
     for (const part of box.querySelectorAll("[tabindex]")) part.removeAttribute("tabindex");
+    for (const part of box.querySelectorAll("button")) part.remove(); // a copy does nothing
     box.addEventListener("pointerleave", leave);
     box.addEventListener("pointerenter", () => clearTimeout(timer));
     document.body.append(box);
