@@ -538,6 +538,20 @@ def test_a_link_shows_its_target(base: str, browser: Browser) -> None:
     page.close()
 
 
+def test_a_preview_of_an_exercise_has_no_button(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=DESK)
+    page.goto(f"{base}book/selection/threshold.html")
+    settle(page)
+    exercise = page.locator("div.exercise:has(button)").first
+    assert exercise.count() == 1  # the button that a copy would have
+    address = f"a[href='#{exercise.get_attribute('id')}']:not(.headerlink)"
+    page.locator(f"div.solution {address}").first.focus()
+    preview = page.get_by_role("tooltip")
+    preview.wait_for()
+    assert preview.locator("button").count() == 0
+    page.close()
+
+
 # The stops of the Tab key before the first paragraph of a page, and in its article.
 STOPS = """() => {
   const acts = "a[href], button, input, select, textarea, summary, [tabindex]";
