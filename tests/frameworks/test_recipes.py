@@ -1103,23 +1103,18 @@ def test_a_mask_may_say_which_queries_count():
         assert float(short) == pytest.approx(float(full), abs=1e-6)
 
 
-def test_the_step_of_jax_raises_the_recall():
-    defined = {}
+def test_the_step_of_jax_lowers_the_recall_loss():
+    rng = np.random.default_rng(0)
+    same, left, right = (jnp.asarray(rng.standard_normal((32, 6))) for _ in range(3))
+    model = {n: jnp.asarray(rng.standard_normal((6, 4))) for n in ("query", "document")}
+    pairs = same + 0.1 * left, same + 0.1 * right
+    defined = {"model": model, "query": pairs[0], "document": pairs[1]}
     for code in [*in_jax("recall-at-k"), *blocks("recall-at-k", "def unit")]:
-        rng = np.random.default_rng(0)
-        both, left, right = (
-            jnp.asarray(rng.standard_normal((32, 6))) for _ in range(3)
-        )
-        model = {
-            n: jnp.asarray(rng.standard_normal((6, 4))) for n in ("query", "document")
-        }
-        given = both + 0.1 * left, both + 0.1 * right
-        defined |= {"model": model, "query": given[0], "document": given[1]}
         exec(code, defined)
-    slope = defined["slope"]
+    loss, slope = defined["loss"], defined["slope"]
     assert slope.keys() == model.keys() and all(v.any() for v in slope.values())
-    less = {n: v - 0.1 * slope[n] for n, v in model.items()}
-    assert defined["loss"](less, *given) < defined["loss"](model, *given)
+    better = {n: v - 0.1 * slope[n] for n, v in model.items()}
+    assert loss(better, *pairs) < loss(model, *pairs)
 
 
 def test_the_top_5_error_of_16_bits_is_computed_in_32_in_jax():
