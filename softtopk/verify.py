@@ -963,7 +963,7 @@ def recursion(x: ArrayLike, k: int) -> NDArray[np.float64]:
     """GradTopK by the subtractive recursion in the log domain, which can fail.
 
     The chapter *selection/marginals* derives it; *computing/rounding* and
-    *practice/evidence* measure its errors with this copy.
+    *selection/compared* measure its errors with this copy.
 
     Parameters
     ----------
@@ -1180,7 +1180,7 @@ def inclusion(weights: Sequence[Any], k: int) -> list[Any]:
 
     It only adds, multiplies and divides, so that the weights may be numbers of any
     kind: fractions, numbers of 50 digits, or numbers that count or differentiate. The
-    chapters *computing/cost* and *practice/evidence* use it.
+    chapters *computing/cost* and *selection/compared* use it.
 
     Parameters
     ----------
@@ -1221,7 +1221,7 @@ def inclusion(weights: Sequence[Any], k: int) -> list[Any]:
 def scores_for(n: int, seed: int = 0) -> list[float]:
     """Distinct scores that are the same on every machine.
 
-    For the counts of *computing/cost* and the checks of *practice/evidence*.
+    For the counts of *computing/cost* and the checks of *selection/compared*.
 
     Parameters
     ----------
@@ -1247,7 +1247,7 @@ class Dual:
     """A number with a derivative: automatic differentiation in the forward direction.
 
     *computing/cost* counts the operations of a derivative with it, and
-    *practice/evidence* differentiates at 50 digits.
+    *selection/compared* differentiates at 50 digits.
 
     Parameters
     ----------
