@@ -959,6 +959,21 @@ def test_a_masked_loss_of_retrieval_compiles(name):
     torch.testing.assert_close(compiled(*given), loss(*given))
 
 
+def test_one_line_gives_all_queries_one_temperature():
+    """The line of the recipe for retrieval, where it says: above that of `given`."""
+    text = "\n".join("".join(cell["source"]) for cell in cells("recall-at-k"))
+    (line,) = re.findall(r"`(tau = [^`]+)` above the line of `given`", text)
+    code, below = to_copy("recall-at-k"), '    given = {"temperature"'
+    assert code.count(below) == 1
+    defined, similar = {}, torch.randn(5, 9)
+    exec(code.replace(below, f"    {line}\n{below}"), defined)
+    relevant = torch.rand(5, 9) < 0.4
+    p = stk.soft_topk(similar, 3, temperature=0.5 * similar.std(-1).mean())
+    wanted = 1 - ((p * relevant).sum(-1) / relevant.sum(-1).clamp(1, 3)).mean()
+    found = defined["recall_loss"](similar, relevant, 3, 0.5)
+    torch.testing.assert_close(found, wanted)
+
+
 def test_the_recall_of_the_numbers_of_an_index_is_that_of_the_page():
     (code,) = blocks("recall-at-k", "ids")
     names = {"wanted": torch.tensor([[3, 1, 6], [5, -1, -1], [-1, -1, -1]]), "k": 2}
@@ -1068,6 +1083,48 @@ def test_the_losses_are_those_of_jax():
             for defined, array in pairs
         )
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+
+
+def test_the_ndcg_loss_of_jax_has_the_gradient_of_pytorch():
+    """Also with ties, without a relevant item, and whatever stands in the padding."""
+    (code,) = in_jax("ranking")
+    ours, theirs = copied("ranking", "ndcg_loss"), {}
+    exec(code, theirs)
+    rng = np.random.default_rng(0)
+    x, where = rng.normal(size=(2, 6, 9)), rng.random((2, 6, 9)) < 0.7
+    gains = 2.0 ** rng.integers(4, size=x.shape) - 1
+    gains[0, 0], where[0, 1], x[0, 2] = 0, False, x[0, 2].round()
+    for padding, tau in ((0, 0.1), (1e30, 0.3), (np.inf, 0.3), (np.nan, 1.0)):
+        given = np.where(where, x, padding)
+        relevant = np.where(where, gains, padding)
+        scores = torch.tensor(given, requires_grad=True)
+        wanted = ours(scores, torch.tensor(relevant), torch.tensor(where), tau)
+        wanted.backward()
+        gradient = jax.value_and_grad(theirs["ndcg_loss"])
+        arrays = (jnp.asarray(v) for v in (given, relevant, where))
+        loss, slope = gradient(*arrays, tau)
+        assert scores.grad.abs().max() > 5e-3
+        assert not slope[~where].any() and not slope[0, :2].any()
+        np.testing.assert_allclose(loss, wanted.item(), rtol=1e-5)
+        np.testing.assert_allclose(slope, scores.grad, rtol=1e-5, atol=1e-7)
+
+
+def test_the_ndcg_loss_of_16_bits_is_computed_in_32_in_jax():
+    (code,) = in_jax("ranking")
+    defined = {}
+    exec(code, defined)
+    loss = defined["ndcg_loss"]
+    rng = np.random.default_rng(1)
+    x, where = rng.normal(size=(6, 9)), rng.random((6, 9)) < 0.7
+    x = jnp.asarray(x, jnp.bfloat16)
+    gains = jnp.asarray(2.0 ** rng.integers(4, size=x.shape) - 1, jnp.float32)
+    found, wanted = (loss(s, gains, where) for s in (x, x.astype(jnp.float32)))
+    assert found.dtype == wanted.dtype and found == wanted
+    for dtype in (jnp.bfloat16, jnp.float32):  # ties, and only ties
+        for tau in (1.0, 1e-3):
+            slope = jax.grad(loss)(jnp.full((6, 9), 0.5, dtype), gains, where, tau)
+            assert slope.dtype == dtype
+            assert jnp.isfinite(slope).all() and slope.any()
 
 
 def test_what_a_mask_leaves_out_has_no_gradient_in_jax():
