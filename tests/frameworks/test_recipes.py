@@ -959,7 +959,7 @@ def test_a_masked_loss_of_retrieval_compiles(name):
     torch.testing.assert_close(compiled(*given), loss(*given))
 
 
-def test_one_line_gives_all_queries_one_temperature():
+def test_one_line_gives_the_recall_loss_one_temperature():
     """The line of the recipe for retrieval, where it says: above that of `given`."""
     text = "\n".join("".join(cell["source"]) for cell in cells("recall-at-k"))
     (line,) = re.findall(r"`(tau = [^`]+)` above the line of `given`", text)
@@ -1085,7 +1085,7 @@ def test_the_losses_are_those_of_jax():
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
 
 
-def test_the_ndcg_loss_of_jax_has_the_gradient_of_pytorch():
+def test_the_ranking_loss_of_jax_has_the_gradient_of_pytorch():
     """Also with ties, without a relevant item, and whatever stands in the padding."""
     (code,) = in_jax("ranking")
     ours, theirs = copied("ranking", "ndcg_loss"), {}
@@ -1109,7 +1109,7 @@ def test_the_ndcg_loss_of_jax_has_the_gradient_of_pytorch():
         np.testing.assert_allclose(slope, scores.grad, rtol=1e-5, atol=1e-7)
 
 
-def test_the_ndcg_loss_of_16_bits_is_computed_in_32_in_jax():
+def test_the_ranking_loss_of_16_bits_is_computed_in_32_in_jax():
     (code,) = in_jax("ranking")
     defined = {}
     exec(code, defined)
