@@ -8,7 +8,8 @@ check
     "✓ checked:" and what the first line of the cell, a comment, says.
 plot, imports, helpers
     "Plot code", "Imports" and "Helpers": functions that open cells call, each of which
-    the text names before the first call.
+    the text names before the first call. To a screen reader, which lists them one after
+    the other, each tells as well what its cell holds.
 
 A fold holds the code and its plain output. Formulas that a cell shows stay in sight
 below it. A figure stays in sight above it, because a reader wants the figure first and
@@ -18,7 +19,9 @@ opens it to whoever follows a link there, and gives each page one switch that op
 
 from __future__ import annotations
 
+import ast
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +117,45 @@ def check_line(cell: nodes.container) -> fold_line:
     return line
 
 
+def held(source: str) -> str:
+    """What a cell without a line of its own holds: its comment, or names in its code.
+
+    >>> held("# The methods\\ndef a(): ..."), held("def a(): ...\\nclass B: ...")
+    ('The methods', 'a, B')
+    >>> held("import numpy as np\\nfrom softtopk import verify"), held("x = 1")
+    ('numpy, verify', 'x')
+    """
+    if text := announced(source):
+        return text
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:  # a magic
+        return ""
+    defined, imported, assigned = [], [], []
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                defined.append(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                imported += [alias.name for alias in names]
+            case ast.Assign(targets=targets):
+                parts = [part for target in targets for part in ast.walk(target)]
+                assigned += [part.id for part in parts if isinstance(part, ast.Name)]
+    return ", ".join(dict.fromkeys((defined or imported or assigned)[:8]))
+
+
+def named_line(cell: nodes.container, what: str) -> fold_line:
+    """The line of a cell of a kind, with a name of its own for screen readers."""
+    line = fold_line("", "", nodes.inline("", NAMES[what], classes=["fold-name"]))
+    caption = next(iter(cell.findall(nodes.caption)), None)
+    text = announced(source_of(cell))
+    if not text and what == "plot" and caption is not None:
+        text = "".join(first_words(caption.astext(), ROOM))
+    text = text or held(source_of(cell))
+    line["label"] = f"{NAMES[what]}: {text}" if text else NAMES[what]
+    return line
+
+
 # --- The cells -----------------------------------------------------------------------
 
 
@@ -161,7 +203,7 @@ def fold_cell(cell: nodes.container, what: str, rows: list[Claim]) -> None:
     elif what == "check":
         box += check_line(cell)
     else:
-        box += fold_line("", "", nodes.inline("", NAMES[what], classes=["fold-name"]))
+        box += named_line(cell, what)
     source = cell.children[0]
     cell.remove(source)
     box += source
@@ -201,7 +243,9 @@ def _depart_fold(self: Any, node: fold) -> None:
 
 def _visit_line(self: Any, node: fold_line) -> None:
     further = "".join(f'<span id="{name}"></span>' for name in node.parent["ids"][1:])
-    self.body.append(f"<summary>{further}")
+    label = node.get("label")
+    name = f' aria-label="{escape(label)}"' if label else ""
+    self.body.append(f"<summary{name}>{further}")
 
 
 def _depart_line(self: Any, node: fold_line) -> None:

@@ -7,6 +7,9 @@ licence stands in ``_static``.)
 
 A browser may break a line after a formula, even before a full stop. What follows a
 formula without a space, or stands before it, is kept on its line.
+
+A formula of a line tells how much room it takes (see ``widths``). The page keeps it free
+until MathJax has come, so that its lines need not break anew (_templates/layout.html).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.fileutil import copy_asset
+from widths import DROP, LONG, RISE, X_HEIGHT, room
 
 NEEDED = (
     "tex-chtml.js",
@@ -72,10 +76,44 @@ def _keep_together(app: Sphinx, doctree: nodes.document) -> None:
             parent[place] = group
 
 
+def _kept_free(tex: str) -> dict[str, str]:
+    """The attribute with which a formula tells its room, in ex of the text around it."""
+    found = room(tex)
+    if found is None or found.signs > LONG:
+        return {}  # a long one breaks
+    sizes = {"w": found.width}
+    if found.above > RISE or found.below > DROP:
+        sizes |= {"h": found.above + found.below, "d": found.below}
+    told = (f"--{name}:{size / X_HEIGHT:.2f}" for name, size in sizes.items())
+    return {"style": ";".join(told)}
+
+
+def _visit_formula(self: Any, node: nodes.math) -> None:
+    """As Sphinx does it, and with the room."""
+    tex = node.astext()
+    kept = _kept_free(tex)
+    self.body.append(
+        self.starttag(node, "span", "", CLASS="math notranslate nohighlight", **kept)
+    )
+    left, right = self.builder.config.mathjax_inline
+    self.body.append(f"{left}{self.encode(tex)}{right}</span>")
+    raise nodes.SkipNode
+
+
+def _tell(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    math = app.env.get_domain("math")
+    context["has_formulas"] = math.has_equations(pagename)  # type: ignore[attr-defined]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension with Sphinx."""
+    app.setup_extension("sphinx.ext.mathjax")
+    app.registry.html_inline_math_renderers["mathjax"] = (_visit_formula, None)
     app.connect("config-inited", _set_path)
     app.connect("build-finished", _copy_files)
+    app.connect("html-page-context", _tell)
     app.connect("doctree-read", _keep_together)
     return {
         # An edit of this file makes Sphinx read every page again.

@@ -16,6 +16,11 @@ for (const entry of all("[role=doc-biblioentry], .citation-list[role=list]")) {
   entry.removeAttribute("role");
 }
 
+// The link that skips to the text leads to the buttons above it. Its first section is where
+// the text begins.
+for (const link of all("#pst-skip-link a"))
+  for (const { id } of all("article.bd-article > section[id]")) link.hash = id;
+
 // Without this, a notebook that is downloaded opens as text in a tab of its own.
 for (const link of all("a.btn-download-source-button")) link.download = "";
 
@@ -142,9 +147,10 @@ const BOXES =
   "mjx-container[display], .math, pre, .pst-scrollable-table-container";
 //
 // A table that is a little too wide is set closer first, or with its first column broken,
-// if that makes it fit, on a phone then in smaller type, and if nothing does, a table of
-// sentences becomes a stack of cards. What scrolls keeps the first column in sight. And what lacks only
-// a few pixels does not fade (see book.css): the fade would hide more than they do.
+// if that makes it fit, on a phone then in smaller type. If nothing does, or a cell would be
+// most of a screen high, a table of sentences becomes a stack of cards. What scrolls keeps
+// the first column in sight. And what lacks only a few pixels does not fade (see book.css):
+// the fade would hide more than they do.
 const FADE = 12; // pixels out of sight, from which on a box says that there is more
 const hidden = (box) => box.scrollWidth - box.clientWidth;
 const FITS = [[], ["close"], ["head-stays"], ["close", "head-stays"]];
@@ -157,10 +163,13 @@ function fit(box) {
       box.classList.toggle(name, wanted.includes(name));
     return hidden(box) <= 1;
   };
-  if (FITS.some(set)) return;
+  if (FITS.some(set) && !(phone.matches && towers(box) && named(box))) return;
   if (!phone.matches) return set(["head-stays"]);
-  if (!SMALL.some(set) && named(box)) set(["cards"]);
+  if ((towers(box) || !SMALL.some(set)) && named(box)) set(["cards"]);
 }
+const TALL = 400; // pixels, half a screen
+const towers = (box) =>
+  [...box.querySelectorAll("tbody tr")].some((row) => row.offsetHeight > TALL);
 
 // Whether the cells of a table are sentences whose heads can be said before them. A head
 // with a formula cannot.
@@ -191,7 +200,20 @@ function watchAll() {
     watch.unobserve(box); // else Chromium says nothing of a box whose own size is the same
     watch.observe(box);
   }
+  for (const line of all(".fold > summary")) {
+    foldLines.unobserve(line);
+    foldLines.observe(line);
+  }
 }
+// The line of a fold that is cut says so (see book.css).
+const foldLines = new ResizeObserver((entries) => {
+  for (const { target: line } of entries) {
+    const words = [line, ...line.querySelectorAll(".fold-words")];
+    const cut = words.some((part) => part.scrollHeight > part.clientHeight + 6);
+    const shut = !line.parentElement.open;
+    line.classList.toggle("cut", shut && (cut || hidden(line) > 1));
+  }
+});
 addEventListener("live-output", watchAll); // a cell has run in the page
 addEventListener("load", () => {
   // The links that name a heading's address, and the buttons that copy code, would be a

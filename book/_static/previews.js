@@ -69,6 +69,7 @@
     }
     for (const part of box.querySelectorAll("[tabindex]")) part.removeAttribute("tabindex");
     for (const part of box.querySelectorAll("button")) part.remove(); // a copy does nothing
+    box.addEventListener("scroll", mark);
     box.addEventListener("pointerleave", leave);
     box.addEventListener("pointerenter", () => clearTimeout(timer));
     document.body.append(box);
@@ -84,6 +85,11 @@
     }
   }
 
+  // What is longer than its box says so, until its end is in sight (see book.css).
+  function mark() {
+    box?.classList.toggle("cut", box.scrollHeight - box.scrollTop > box.clientHeight + 2);
+  }
+
   // Below the link, or above it where the window ends; never over its edges.
   function place(anchor) {
     const at = anchor.getBoundingClientRect();
@@ -92,6 +98,7 @@
     const top = below ? at.bottom + 6 : Math.max(6, at.top - 6 - box.offsetHeight);
     box.style.left = `${Math.max(6, Math.min(at.left, room)) + scrollX}px`;
     box.style.top = `${top + scrollY}px`;
+    mark();
   }
 
   function enter(event) {

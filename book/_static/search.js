@@ -229,6 +229,7 @@
     for (const item of rest) item.hidden = true;
     const more = make("button", `Show ${rest.length} more pages`);
     more.type = "button";
+    more.dataset.waits = rest.length;
     more.className = "search-more";
     more.addEventListener("click", () => {
       for (const item of rest) item.hidden = false;
@@ -237,12 +238,20 @@
     });
     Search.output.after(title, list, more);
   }
-  // Sphinx says at the end how many pages it has found.
+  // Sphinx says at the end how many pages it has found, and counts what is in them, too.
+  function count() {
+    const shown = document.querySelectorAll("#search-results ul.search > li:not([hidden])");
+    const waits = document.querySelector(".search-more")?.dataset.waits ?? 0;
+    const places = shown.length + Number(waits);
+    const what = places === 1 ? "1 place that matches" : `${places} places that match`;
+    Search.status.innerText = `Search finished, found ${what} the search query.`;
+  }
   addEventListener("DOMContentLoaded", () => {
     const end = new MutationObserver(() => {
       if (!Search.status?.innerText.startsWith("Search finished")) return;
       end.disconnect();
       arrange();
+      count();
     });
     end.observe(document.querySelector("#search-results"), { childList: true, subtree: true });
   });

@@ -266,3 +266,39 @@ def test_axe_finds_nothing_in_closed_folds(
     )
     page.evaluate(AXE)
     assert page.evaluate(AXE_RUN) == []
+
+
+def test_each_fold_has_a_name_of_its_own(context: BrowserContext, base: str) -> None:
+    page = visit(context, base + NAME)
+    spoken = "all => all.map((e) => e.ariaLabel ?? e.textContent.trim())"
+    names = page.eval_on_selector_all("details.fold > summary", spoken)
+    assert len(set(names)) == len(names) > 10
+    seen = page.locator("details.fold > summary[aria-label]")
+    assert seen.count() > 2
+    for label, words in seen.evaluate_all("all => all.map((e) => [e.ariaLabel, e.innerText])"):
+        assert label.startswith(f"{words.strip()}: ")
+
+
+SIGN = """all => all.map((summary) => {
+  const lines = [summary, ...summary.querySelectorAll(".fold-words")];
+  const cut = lines.some((e) =>
+    e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 6);
+  return [cut, getComputedStyle(summary.parentElement, "::after").content.includes("…")];
+})"""
+
+
+@pytest.mark.parametrize("width", [1000, 390])
+def test_what_is_cut_of_a_fold_ends_in_dots(
+    context: BrowserContext, base: str, width: int
+) -> None:
+    page = visit(context, base + NAME, quick=False)
+    page.set_viewport_size({"width": width, "height": 900})
+    settle(page)
+    summaries = page.locator("details.fold > summary")
+    page.wait_for_function("() => document.querySelector('summary.cut')")
+    page.wait_for_timeout(200)
+    found = summaries.evaluate_all(SIGN)
+    assert [cut for cut, _ in found] == [dots for _, dots in found]
+    assert 0 < sum(cut for cut, _ in found) < len(found)
+    page.locator("details.fold:has(> summary.cut) > summary").first.press("Enter")
+    page.wait_for_function("() => !document.querySelector('[open] > summary.cut')")

@@ -552,6 +552,25 @@ def test_a_preview_of_an_exercise_has_no_button(base: str, browser: Browser) -> 
     page.close()
 
 
+def test_a_long_preview_says_that_it_goes_on(base: str, browser: Browser) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.goto(base + "book/selection/threshold.html")
+    settle(page)
+    page.add_style_tag(content=".preview { max-height: 5rem !important }")
+    page.keyboard.press("Tab")  # from now on the focus is the keyboard's
+    page.locator("article p a.reference.internal[href*='#thm']").first.focus()
+    preview = page.get_by_role("tooltip")
+    preview.wait_for()
+    page.wait_for_timeout(200)  # its formulas
+    sign = "e => getComputedStyle(e, '::after').content.includes('…')"
+    assert preview.evaluate("e => e.scrollHeight > e.clientHeight")
+    assert preview.evaluate(sign)
+    preview.evaluate("e => { e.scrollTop = e.scrollHeight }")
+    page.wait_for_function("() => !document.querySelector('.preview.cut')")
+    assert not preview.evaluate(sign)
+    page.close()
+
+
 # The stops of the Tab key before the first paragraph of a page, and in its article.
 STOPS = """() => {
   const acts = "a[href], button, input, select, textarea, summary, [tabindex]";
@@ -573,6 +592,25 @@ def test_the_text_is_a_few_stops_away(base: str, browser: Browser) -> None:
     page.close()
     assert before <= 12
     assert inside <= 120
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE])
+def test_the_first_link_skips_to_the_text(
+    base: str, browser: Browser, size: dict[str, int]
+) -> None:
+    page = browser.new_page(viewport=size)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/selection/threshold.html")
+    page.wait_for_load_state()
+    page.locator("#pst-skip-link a").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => Boolean(document.activeElement.closest('article'))")
+    before = """() => [...document.querySelectorAll("article :is(a, button, input)")]
+      .filter((e) => e.tabIndex === 0 && e.checkVisibility())[0]"""
+    first = page.evaluate_handle(before)
+    assert first.evaluate("e => e === document.activeElement")
+    page.close()
 
 
 def test_the_arrow_keys_move_in_the_contents(base: str, browser: Browser) -> None:
@@ -755,6 +793,28 @@ def test_the_claims_are_a_few_screens_of_a_phone(base: str, browser: Browser) ->
     page.close()
 
 
+def test_the_tables_of_claims_are_a_tap_away_on_a_phone(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + CLAIMS)
+    page.locator(".claim-group button").first.wait_for()
+    for name in ("ledger-claims", "ledger-results"):
+        page.evaluate("() => scrollTo(0, 0)")
+        link = page.locator(f"article a[href='#{name}']").first
+        assert link.bounding_box()["y"] < PHONE["height"]
+        link.click()
+        page.wait_for_function(f"() => location.hash === '#{name}'")
+        group = page.locator(f"section:has(> #{name}, > h2 #{name}), #{name}").last
+        assert -5 < group.bounding_box()["y"] < PHONE["height"] / 2
+    # and what the page says of a verdict that no row has
+    numeric = page.locator("tr[data-verdict=numeric]").count()
+    said = page.locator("td", has_text="checked at high precision").inner_text()
+    assert ("at present there is none" in said) == (numeric == 0)
+    page.close()
+
+
 def test_a_link_to_a_claim_unfolds_it_on_a_phone(base: str, browser: Browser) -> None:
     page = browser.new_page(viewport=PHONE)
     page.route("**/tex-chtml.js*", lambda route: route.abort())
@@ -796,6 +856,7 @@ def test_a_table_of_sentences_becomes_cards_on_a_phone(
     settle(page)
     cards = page.locator(".pst-scrollable-table-container.cards")
     cards.first.wait_for()
+    assert cards.count() == 2  # in columns, a cell of the second would fill a screen
     assert page.evaluate(WIDE) == 0
     said = "e => getComputedStyle(e, '::before').content"
     third = page.locator("td[data-head]").nth(2)
@@ -803,6 +864,19 @@ def test_a_table_of_sentences_becomes_cards_on_a_phone(
     page.set_viewport_size(DESK)
     page.wait_for_function("() => !document.querySelector('.cards')")
     assert third.evaluate(said) in ("none", "normal")
+    page.close()
+
+
+def test_the_rows_of_the_releases_are_short_on_a_phone(
+    base: str, browser: Browser
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    page.route("**/tex-chtml.js*", lambda route: route.abort())
+    page.goto(base + "book/reference/frameworks.html")
+    page.wait_for_load_state()
+    rows = page.locator("#which-releases-work table tbody tr")
+    assert rows.count() > 5
+    assert max(rows.evaluate_all("all => all.map((e) => e.offsetHeight)")) < 100
     page.close()
 
 

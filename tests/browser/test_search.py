@@ -230,3 +230,12 @@ def test_pages_that_only_mention_a_word_come_last_and_few(results: Page) -> None
     shown = results.locator("#search-results li:visible > a").count()
     assert shown == len(every) - 1  # the glossary's page is there by its term
     assert results.evaluate("() => document.activeElement.matches('li > a')")
+
+
+@pytest.mark.parametrize("results", ["threshold", "cocoercivity"], indirect=True)
+def test_the_search_says_what_it_counts(results: Page) -> None:
+    told = results.evaluate("() => Search.status.innerText")
+    glossary = titles(results).count("Glossary")  # its terms may stand for it
+    places = len(titles(results))
+    assert any(f"found {n} place" in told for n in (places - glossary, places))
+    assert "page" not in told

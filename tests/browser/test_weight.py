@@ -193,3 +193,43 @@ def test_the_dark_is_dark_and_no_formula_is_raw_from_the_first(
     page.wait_for_function("() => !document.documentElement.matches('.unset')")
     assert page.evaluate(SEEN)[1] > 0
     page.close()
+
+
+# How far what is in sight has moved since the page was shown, as browsers score it: below
+# 0.1 is good.
+MOVED = """() => new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) sum += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 500);
+})"""
+ROOM = """() => [...document.querySelectorAll("article span.math[style]:not(table *)")].map(
+  (formula) => (formula.querySelector("mjx-math") ?? formula).getBoundingClientRect().width)"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["selection/threshold", "practice/explore", "training/router", "distributions/sparsemax"],
+)
+def test_no_line_breaks_anew_when_the_formulas_come(
+    base: str, browser: Browser, name: str
+) -> None:
+    page = browser.new_page(viewport=PHONE)
+    held = []
+    page.route("**/tex-chtml.js*", lambda route: held.append(route))
+    page.goto(f"{base}book/{name}.html", wait_until="commit")
+    page.locator("footer").last.wait_for(state="attached")
+    page.evaluate("async () => { await document.fonts.ready }")
+    page.wait_for_timeout(500)  # as on a slow line: the text has been there for a while
+    kept = page.evaluate(ROOM)
+    for route in held:
+        route.continue_()
+    settle(page)
+    taken = page.evaluate(ROOM)
+    pairs = [(a, b) for a, b in zip(kept, taken, strict=True) if a and b]
+    off = [(a, b) for a, b in pairs if abs(a - b) > 1]
+    assert len(pairs) > 5
+    assert len(off) <= len(pairs) / 10
+    assert page.evaluate(MOVED) < 0.06
+    page.close()
