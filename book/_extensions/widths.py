@@ -1,10 +1,11 @@
 r"""How much room a formula of a line of text takes, estimated while the book is built.
 
-MathJax sets a formula in the browser, on a phone seconds after the text has come. If the
-text kept no room for it, its lines would then break anew. So each formula tells how wide
-it will be. The estimate follows TeX's rules for spaces, fractions and scripts, with the
-widths of MathJax's fonts; 99 of 100 formulas of the book are met within 0.02 em. For a
-formula with a sign or command that is in no table below there is no estimate.
+MathJax sets a formula in the browser, on a phone seconds after the text has come. If
+the text kept no room for it, its lines would then break anew. So each formula tells how
+wide it will be. The estimate follows TeX's rules for spaces, fractions and scripts,
+with the widths of MathJax's fonts; 99 of 100 formulas of the book are met within
+0.02 em. For a formula with a sign or command that is in no table below there is no
+estimate.
 
 The unit is one em of MathJax's font, which MathJax chooses so that its x has the height
 of the x of the text around it: 0.442 em are 1 ex.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 X_HEIGHT = 0.442  # of MathJax's fonts, in em
 SMALL = 0.7071  # a script, of what it belongs to
@@ -120,11 +122,26 @@ SIGNS = {
     "inner": _table({1.172: r"\dots \ldots \cdots"}),
 }
 # fmt: on
-CLASS = {name: (kind, size) for kind, all in SIGNS.items() for name, size in all.items()}
-NAMED = set(
-    "log exp max min sup inf lim det dim ker sin cos tan sinh cosh tanh arcsin arccos "
-    "arctan arg gcd Pr".split()
-)
+CLASS = {
+    name: (kind, size) for kind, signs in SIGNS.items() for name, size in signs.items()
+}
+NAMED = {
+    *(
+        "log",
+        "exp",
+        "max",
+        "min",
+        "sup",
+        "inf",
+        "lim",
+        "det",
+        "dim",
+        "ker",
+        "arg",
+        "gcd",
+    ),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "Pr"),
+}
 ACCENTS = {"bar", "hat", "tilde", "dot", "ddot", "vec", "overline", "widetilde"}
 BLANKS = _table({0.1667: r"\,", 0.2222: r"\: \>", 0.2778: r"\;", 1.0: r"\quad"})
 BLANKS |= {r"\ ": 0.25, "~": 0.25, r"\!": -0.1667, r"\qquad": 2.0}
@@ -133,7 +150,7 @@ THIN, MEDIUM, THICK = 1 / 6, 2 / 9, 5 / 18
 TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|\S", re.DOTALL)
 
 
-class Unknown(Exception):
+class UnknownError(Exception):
     """What stands in no table."""
 
 
@@ -172,16 +189,17 @@ def row(parts: list[Part], level: int) -> Part:
     if kinds and parts[0].kind == "bar":
         kinds[0] = "open"
     kinds = ["ord" if kind == "bar" else kind for kind in kinds]
-    for place, kind in enumerate(kinds):  # a minus is a sign where nothing stands before
+    for place, kind in enumerate(kinds):  # a minus may be a sign
         before = kinds[place - 1] if place else "open"
         after = kinds[place + 1] if place + 1 < len(kinds) else "close"
         alone = before in ("open", "rel", "bin", "op", "name", "punct")
         if kind == "bin" and (alone or after in ("rel", "close", "punct")):
             kinds[place] = "ord"
     space = 0.0
-    for left, right in zip(kinds, kinds[1:], strict=False):
+    for left, right in pairwise(kinds):
         gap = between(left, right)
-        space += gap if not level or (gap == THIN and {"op", "name"} & {left, right}) else 0
+        of_operator = gap == THIN and bool({"op", "name"} & {left, right})
+        space += gap if not level or of_operator else 0
     return Part(
         kinds[0] if len(parts) == len(kinds) == 1 else "ord",
         space + sum(part.width for part in parts),
@@ -208,7 +226,7 @@ class Reader:
     def take(self) -> str:
         """The next token, which has then been read."""
         if not (token := self.peek()):
-            raise Unknown("the end")
+            raise UnknownError("the end")
         self.place += 1
         return token
 
@@ -277,7 +295,7 @@ class Reader:
         if font is ROMAN and self.texts and re.sub(r"\s", "", self.texts[0]) == name:
             name = self.texts.pop(0)
         if set(name) - font.keys():
-            raise Unknown(name)
+            raise UnknownError(name)
         return Part("ord", sum(font[letter] for letter in name), len(name))
 
     def fraction(self, level: int, *, bar: bool, display: bool) -> Part:
@@ -302,7 +320,7 @@ class Reader:
             return Part(kind, 0.12, 0)
         width = CLASS.get(name, ("", 0))[1]
         if not width:
-            raise Unknown(name)
+            raise UnknownError(name)
         bar = name in ("|", r"\|", r"\lvert", r"\rvert", r"\lVert", r"\rVert")
         part = Part(kind, width if bar or not size else BIG[width][size - 1])
         if bar and size:
@@ -372,12 +390,12 @@ class Reader:
             inner = self.line(level, r"\right")
             self.take()
             reach = max(inner.above - 0.25, inner.below + 0.25)
-            size = 0 if reach < 0.52 else 1 if reach < 0.68 else 2 if reach < 0.95 else 3
+            size = sum(reach >= least for least in (0.52, 0.68, 0.95))
             right = self.bracket(size, "close")
             end, self.place = self.place, start
             left, self.place = self.bracket(size, "open"), end
             return replace(row([left, inner, right], level), kind="inner")
-        raise Unknown(token)
+        raise UnknownError(token)
 
 
 LONG = 20  # formulas.js breaks what has more signs
@@ -395,6 +413,6 @@ def room(tex: str) -> Part | None:
     reader = Reader(tex)
     try:
         found = reader.line(0)
-    except Unknown:
+    except UnknownError:
         return None
     return found if reader.place == len(reader.tokens) else None

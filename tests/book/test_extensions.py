@@ -17,11 +17,13 @@ EXTENSIONS = Path(__file__).resolve().parents[2] / "book" / "_extensions"
 sys.path.insert(0, str(EXTENSIONS))
 
 import apilinks  # noqa: E402
+import icons  # noqa: E402
 import indexing  # noqa: E402
 import parts  # noqa: E402
 import shortnames  # noqa: E402
 import signatures  # noqa: E402
 import sources  # noqa: E402
+import widths  # noqa: E402
 from claims import sections  # noqa: E402
 from claims.ledger import read_ledger  # noqa: E402
 
@@ -616,7 +618,11 @@ def test_the_first_mention_of_a_function_is_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [apilinks, indexing, parts, sections, shortnames, signatures, sources]
+    "module",
+    [
+        *(apilinks, icons, indexing, parts, sections, shortnames, signatures, sources),
+        widths,
+    ],
 )
 def test_examples_hold(module: ModuleType) -> None:
     found = doctest.testmod(module)

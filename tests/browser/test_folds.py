@@ -275,7 +275,8 @@ def test_each_fold_has_a_name_of_its_own(context: BrowserContext, base: str) -> 
     assert len(set(names)) == len(names) > 10
     seen = page.locator("details.fold > summary[aria-label]")
     assert seen.count() > 2
-    for label, words in seen.evaluate_all("all => all.map((e) => [e.ariaLabel, e.innerText])"):
+    pairs = "all => all.map((e) => [e.ariaLabel, e.innerText])"
+    for label, words in seen.evaluate_all(pairs):
         assert label.startswith(f"{words.strip()}: ")
 
 
@@ -283,7 +284,8 @@ SIGN = """all => all.map((summary) => {
   const lines = [summary, ...summary.querySelectorAll(".fold-words")];
   const cut = lines.some((e) =>
     e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 6);
-  return [cut, getComputedStyle(summary.parentElement, "::after").content.includes("…")];
+  const sign = getComputedStyle(summary.parentElement, "::after").content;
+  return [cut, sign.includes("…")];
 })"""
 
 

@@ -807,7 +807,7 @@ def test_the_tables_of_claims_are_a_tap_away_on_a_phone(
         link.click()
         page.wait_for_function(f"() => location.hash === '#{name}'")
         group = page.locator(f"section:has(> #{name}, > h2 #{name}), #{name}").last
-        assert -5 < group.bounding_box()["y"] < PHONE["height"] / 2
+        assert -5 < group.bounding_box()["y"] < PHONE["height"]
     # and what the page says of a verdict that no row has
     numeric = page.locator("tr[data-verdict=numeric]").count()
     said = page.locator("td", has_text="checked at high precision").inner_text()
