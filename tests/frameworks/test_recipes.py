@@ -1166,12 +1166,32 @@ def test_the_step_of_jax_lowers_the_recall_loss():
     model = {n: jnp.asarray(rng.standard_normal((6, 4))) for n in ("query", "document")}
     pairs = same + 0.1 * left, same + 0.1 * right
     defined = {"model": model, "query": pairs[0], "document": pairs[1]}
-    for code in [*in_jax("recall-at-k"), *blocks("recall-at-k", "def unit")]:
+    for code in [*in_jax("recall-at-k"), *blocks("recall-at-k", "jnp.linalg")]:
         exec(code, defined)
     loss, slope = defined["loss"], defined["slope"]
     assert slope.keys() == model.keys() and all(v.any() for v in slope.values())
     better = {n: v - 0.1 * slope[n] for n, v in model.items()}
     assert loss(better, *pairs) < loss(model, *pairs)
+
+
+def test_the_step_of_pytorch_has_the_gradient_of_jax():
+    rng = np.random.default_rng(0)
+    shapes = {"query": (6, 4), "document": (6, 4)}
+    model = {n: rng.standard_normal(shape) for n, shape in shapes.items()}
+    pairs = {n: rng.standard_normal((32, 6)) for n in model}
+    theirs = {n: jnp.asarray(v) for n, v in pairs.items()}
+    theirs["model"] = {n: jnp.asarray(v) for n, v in model.items()}
+    for code in [*in_jax("recall-at-k"), *blocks("recall-at-k", "jnp.linalg")]:
+        exec(code, theirs)
+    ours = {n: torch.tensor(v) for n, v in pairs.items()}
+    ours["model"] = {n: torch.tensor(v, requires_grad=True) for n, v in model.items()}
+    exec(to_copy("recall-at-k"), ours)
+    (code,) = blocks("recall-at-k", "functional.normalize")
+    exec(code, ours)
+    for name, weight in ours["model"].items():
+        found, wanted = weight.grad.numpy(), np.asarray(theirs["slope"][name])
+        assert wanted.any()
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_the_top_5_error_of_16_bits_is_computed_in_32_in_jax():
