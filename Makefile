@@ -129,7 +129,7 @@ frameworks: $(FRAMEWORKS)/.installed ## the operators on PyTorch, JAX and Dask, 
 	TRITON_INTERPRET=1 PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
 	  $(call PYTEST,kernels) -q --dist worksteal tests/frameworks/test_kernels.py
 	PYTHONPATH=$(CURDIR) $(FRAMEWORKS)/bin/python \
-	  $(call PYTEST,training) -q --dist loadfile $(NBVAL) book/training book/recipes
+	  $(call PYTEST,training) -q --dist loadfile --no-loadscope-reorder $(NBVAL) book/training book/recipes
 
 proofs: $(STAMP) ## the theorems that Rocq checks, their axioms and their names (needs Rocq, says what is missing)
 	$(BIN)/python tools/proofs.py
