@@ -147,11 +147,10 @@ const BOXES =
   "mjx-container[display], .math, pre, .pst-scrollable-table-container";
 //
 // A table that is a little too wide is set closer first, or with its first column broken,
-// if that makes it fit, on a phone then in smaller type. If nothing does, or a cell would be
-// most of a screen high, or the table more than two screens, a table of sentences becomes a
-// stack of cards. What scrolls keeps
-// the first column in sight. And what lacks only a few pixels does not fade (see book.css):
-// the fade would hide more than they do.
+// if that makes it fit, on a phone then in smaller type. If nothing does, or a row would be
+// half a screen high, a table of sentences becomes a stack of cards. What scrolls keeps the
+// first column in sight. And what lacks only a few pixels does not fade (see book.css): the
+// fade would hide more than they do.
 const FADE = 12; // pixels out of sight, from which on a box says that there is more
 const hidden = (box) => box.scrollWidth - box.clientWidth;
 const FITS = [[], ["close"], ["head-stays"], ["close", "head-stays"]];
@@ -170,7 +169,6 @@ function fit(box) {
 }
 const TALL = 400; // pixels, half a screen
 const towers = (box) =>
-  box.offsetHeight > 5 * TALL ||
   [...box.querySelectorAll("tbody tr")].some((row) => row.offsetHeight > TALL);
 
 // Whether the cells of a table are sentences whose heads can be said before them. A head

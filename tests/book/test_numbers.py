@@ -72,6 +72,20 @@ def test_the_router_has_one_number_for_each_gate_and_start() -> None:
     assert all(chosen[gate] == chapter[gate] for gate in chosen)
 
 
+def test_the_table_of_experiments_has_the_numbers_of_the_router() -> None:
+    chapter = accuracies(text_of("training/router.ipynb"))
+    (row,) = re.findall(
+        r"\| .*<../training/router>.*", text_of("practice/evidence.ipynb")
+    )
+    told = re.findall(r"(hard \w+|balanced by error|soft) (\d\d)", row)
+    assert len(told) == 4
+    for gate, percent in told:
+        assert chapter[gate]["uneven, $k=1$"] == float(percent) / 100
+    least, most = re.findall(r"(\d\d) to (\d\d) with all six gates", row)[0]
+    level = {numbers["level, $k=2$"] for numbers in chapter.values()}
+    assert (min(level), max(level)) == (int(least) / 100, int(most) / 100)
+
+
 def advised(text: str) -> dict[str, tuple[str, str]]:
     """For each case of the advice: the gate, and the arguments of the layer."""
     (advice,) = [t for t in tables(text) if t[0][0] == "your case"]

@@ -40,6 +40,17 @@ STARTED = """() => {
 }"""
 
 
+# How far what is in sight has moved since the page was shown, as browsers score it.
+# Below 0.1 is good.
+MOVED = """() => new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) sum += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 500);
+})"""
+
+
 def settle(page: Page) -> None:
     """Wait until every formula stands and every font is there."""
     page.wait_for_function(STARTED)

@@ -863,6 +863,10 @@ def test_a_table_of_sentences_becomes_cards_on_a_phone(
     page.set_viewport_size(DESK)
     page.wait_for_function("() => !document.querySelector('.cards')")
     assert third.evaluate(said) in ("none", "normal")
+    page.set_viewport_size(PHONE)
+    page.goto(f"{base}book/practice/evidence.html")  # a row would be half a screen
+    settle(page)
+    page.locator("#all-experiments-of-the-book .cards").wait_for()
     page.close()
 
 

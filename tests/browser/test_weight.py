@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Browser, Page
 
-from conftest import SITE, settle
+from conftest import MOVED, SITE, settle
 
 PARTS = ("distributions", "selection", "computing", "practice")
 CHAPTERS = sorted(
@@ -225,15 +225,6 @@ def test_the_dark_is_dark_and_no_formula_is_raw_from_the_first(
     page.close()
 
 
-# How far what is in sight has moved since the page was shown, as browsers score it. A
-# page is good below 0.1.
-MOVED = """() => new Promise((done) => {
-  let sum = 0;
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) sum += entry.value;
-  }).observe({ type: "layout-shift", buffered: true });
-  setTimeout(() => done(sum), 500);
-})"""
 ROOM = """() => {
   const formulas = document.querySelectorAll("article span.math[style]:not(table *)");
   const box = (formula) => formula.querySelector("mjx-math") ?? formula;
