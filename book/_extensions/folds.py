@@ -8,8 +8,8 @@ check
     "✓ checked:" and what the first line of the cell, a comment, says.
 plot, imports, helpers
     "Plot code", "Imports" and "Helpers": functions that open cells call, each of which
-    the text names before the first call. To a screen reader, which lists them one after
-    the other, each tells as well what its cell holds.
+    the text names before the first call. A screen reader lists them one after the
+    other, so each has a longer name for it, which says what its cell holds.
 
 A fold holds the code and its plain output. Formulas that a cell shows stay in sight
 below it. A figure stays in sight above it, because a reader wants the figure first and

@@ -8,7 +8,7 @@ licence stands in ``_static``.)
 A browser may break a line after a formula, even before a full stop. What follows a
 formula without a space, or stands before it, is kept on its line.
 
-A formula of a line tells how much room it takes (see ``widths``). The page keeps it
+An inline formula states how much room it will take (see ``widths``). The page keeps it
 free until MathJax has come, so that its lines need not break anew (see
 ``_templates/layout.html``).
 """
@@ -78,7 +78,7 @@ def _keep_together(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def _kept_free(tex: str) -> dict[str, str]:
-    """The attribute with which a formula tells its room, in ex of its text."""
+    """The attribute that states the room of a formula, in ex of the text around it."""
     found = room(tex)
     if found is None or found.signs > LONG:
         return {}  # a long one breaks
