@@ -4,10 +4,11 @@ Usage: python tools/quick.py [--base main] [--seconds 45] [FILE ...]
 
 What changed is what differs from ``--base``, committed or not, or the files that are
 named. A module is seen by its doctests and by the tests that are named after it; a
-notebook by a run of it, by the guards and by its wrong definitions; the ledger by the
-guards. After ``--seconds`` the tests are stopped. What was not run to its end is said,
-and so is every changed file that no test here looks at: `make test` and
-`make frameworks` run all.
+notebook by a run of it, by the guards and by its wrong definitions; a file of
+``benchmarks`` by a run of the notebooks that read it; the ledger by the guards. After
+``--seconds`` the tests are stopped. What was not run to its end is said, and so is
+every changed file that no test here looks at: `make test` and `make frameworks` run
+all.
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ def looks(name: str) -> Iterator[Look]:
                 yield Look(False, (file,))
         if name.startswith("book/_extensions/"):
             yield Look(False, ("tests/book/test_extensions.py",))
+    elif path.parts[0] == "benchmarks":
+        for notebook in sorted(ROOT.glob("book/*/*.ipynb")):
+            if f"../../{name}" in notebook.read_text("utf8"):
+                reader = notebook.relative_to(ROOT).as_posix()
+                yield Look(reader.startswith(TRAINING), (*NBVAL, reader))
     elif name.startswith(".github/") or name in ("Makefile", "README.md"):
         yield Look(False, ("tests/book/test_github.py",))
 

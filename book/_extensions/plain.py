@@ -78,7 +78,9 @@ def plain(text: str, role: Role) -> str:
 def directive(block: Block, role: Role) -> str:
     """A directive, or a block of code, as plain Markdown."""
     kind, inner = block.name.removeprefix("prf:"), "\n".join(block.body)
-    if not block.name or kind in ("code-block", "code", "literalinclude"):
+    if kind == "literalinclude":
+        return f"`{block.argument.rpartition('/')[2]}` is the file of a cell above."
+    if not block.name or kind in ("code-block", "code"):
         return f"```{block.argument}\n{inner}\n```"
     if kind == "math":
         return f"$$\n{inner.strip()}{tag(block.label, role)}\n$$"

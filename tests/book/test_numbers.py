@@ -1,8 +1,9 @@
 """One number for one experiment: the pages that report the routers agree.
 
-The experiment of *training/router* is reported there and on *Which one to use*;
-the recipe of the mixture of experts repeats it in fewer splits with its own layer, and
-quotes the chapter. A gate and a start have one name on all of them.
+The experiment of *training/router* is reported there and on *Which one to use*, and
+*training/load-balancing* goes on with it; the recipe of the mixture of experts repeats
+it in fewer splits with its own layer, and quotes the chapter. A gate and a start have
+one name on all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import nbformat
 import pytest
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
+ROUTER, BALANCING = "training/router.ipynb", "training/load-balancing.ipynb"
 BALANCED = {"balanced by error", "balanced by threshold"}
 GATES = {"hard renormalised", "hard undivided", "straight-through", "soft", *BALANCED}
 COLUMNS = ["level, $k=1$", "level, $k=2$", "uneven, $k=1$", "uneven, $k=2$"]
@@ -66,14 +68,14 @@ def accuracies(text: str) -> dict[str, dict[str, float]]:
 
 
 def test_the_router_has_one_number_for_each_gate_and_start() -> None:
-    chapter = accuracies(text_of("training/router.ipynb"))
+    chapter = accuracies(text_of(ROUTER))
     chosen = accuracies(text_of("practice/choosing.md"))
     assert set(chapter) == GATES and len(chosen) == 4
     assert all(chosen[gate] == chapter[gate] for gate in chosen)
 
 
 def test_the_table_of_experiments_has_the_numbers_of_the_router() -> None:
-    chapter = accuracies(text_of("training/router.ipynb"))
+    chapter = accuracies(text_of(ROUTER))
     (row,) = re.findall(
         r"\| .*<../training/router>.*", text_of("practice/evidence.ipynb")
     )
@@ -109,9 +111,8 @@ def is_among_the_best(
 
 
 def test_the_advice_is_what_the_numbers_say() -> None:
-    """The accuracies stand once, at the top; the advice names gates and the layer."""
-    text = text_of("training/router.ipynb")
-    measured, lines = accuracies(text), advised(text)
+    """The accuracies stand once; the advice names gates and the layer."""
+    measured, lines = accuracies(text_of(ROUTER)), advised(text_of(BALANCING))
     cases = [case for case in lines if "$k=" in case]
     assert len(cases) == 2
     for case in cases:
@@ -131,21 +132,26 @@ def test_the_advice_is_what_the_numbers_say() -> None:
     assert "<router-advice>" in text_of("guide-zh.md")
 
 
-def test_a_rule_for_the_bias_has_its_own_numbers() -> None:
-    """Those of the table of remedies, from the uneven start."""
-    text = text_of("training/router.ipynb")
-    measured = accuracies(text)
-    (remedies,) = [t for t in tables(text) if t[0][0] == "remedy"]
-    for gate in BALANCED:
-        (row,) = [r for r in remedies if r[0] == gate.replace("balanced", "bias")]
-        for k in (1, 2):
+def test_the_table_of_remedies_has_the_numbers_of_the_router() -> None:
+    """From the uneven start, with the hard gate that each budget takes."""
+    measured = accuracies(text_of(ROUTER))
+    (remedies,) = [t for t in tables(text_of(BALANCING)) if t[0][0] == "remedy"]
+    hard = {1: "hard undivided", 2: "hard renormalised"}
+    rows = {gate.replace("balanced", "bias"): {1: gate, 2: gate} for gate in BALANCED}
+    for name, gates in {
+        "nothing": hard,
+        "soft gate": {1: "soft", 2: "soft"},
+        **rows,
+    }.items():
+        (row,) = [r for r in remedies if r[0] == name]
+        for k, gate in gates.items():
             place = remedies[0].index(f"accuracy, $k={k}$")
             assert float(row[place]) == measured[gate][f"uneven, $k={k}$"]
 
 
 def test_the_recipe_repeats_the_chapter() -> None:
     name = "recipes/mixture-of-experts.ipynb"
-    chapter = accuracies(text_of("training/router.ipynb"))
+    chapter = accuracies(text_of(ROUTER))
     uneven, level = "uneven, $k=2$", "level, $k=1$"
     # what it prints itself, by budget and gate: first the level start, then the uneven
     lines = re.findall(r"^k=(\d) (.*?) +(0\.\d\d) ±", printed(name), re.MULTILINE)
@@ -162,12 +168,11 @@ def test_the_recipe_repeats_the_chapter() -> None:
 
 def test_a_balanced_gate_is_said_with_its_rate() -> None:
     """For k = 1 a larger rate gains two points: other pages say it or lead there."""
-    name = "training/router.ipynb"
-    lines = re.findall(r"^error, k=1 (.*)", printed(name), re.MULTILINE)
+    lines = re.findall(r"^error, k=1 (.*)", printed(BALANCING), re.MULTILINE)
     _, default, large = re.findall(r"(0\.\d\d) \(", lines[0])
-    table = accuracies(text_of(name))["balanced by error"]
+    table = accuracies(text_of(ROUTER))["balanced by error"]
     assert float(default) == table["uneven, $k=1$"]
-    assert f"it has {large} from either start" in text_of(name)
+    assert f"it has {large} from either start" in text_of(BALANCING)
     for page in ("practice/choosing.md", "recipes/mixture-of-experts.ipynb"):
         text = text_of(page)
         said = f"ten times this rate gives {large[2:]}" in text
@@ -177,7 +182,8 @@ def test_a_balanced_gate_is_said_with_its_rate() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "training/router.ipynb",
+        ROUTER,
+        BALANCING,
         "recipes/mixture-of-experts.ipynb",
         "practice/choosing.md",
     ],

@@ -830,7 +830,12 @@ WIDE = """() => [...document.querySelectorAll(".pst-scrollable-table-container")
 
 
 @pytest.mark.parametrize(
-    ("name", "tables", "most"), [("practice/choosing", 3, 0), ("training/router", 5, 1)]
+    ("name", "tables", "most"),
+    [
+        ("practice/choosing", 3, 0),
+        ("training/router", 3, 1),
+        ("training/load-balancing", 2, 1),
+    ],
 )
 def test_a_phone_shows_the_last_column_too(
     base: str, browser: Browser, name: str, tables: int, most: int
