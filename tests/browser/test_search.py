@@ -176,6 +176,7 @@ FIRST = [
     ),
     ("pytorch", "PyTorch, JAX and Dask"),
     ("mixture of experts", "Training the router of a mixture of experts"),
+    ("load balancing", "Load balancing: keeping every expert busy"),
 ]
 
 
