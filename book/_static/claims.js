@@ -165,7 +165,7 @@
     typeset();
     count.textContent =
       groups.length && !filtering
-        ? `${rows.length} rows in ${groups.length} sections: press one to open it`
+        ? `${rows.length} claims and results in ${groups.length} sections: press one to open it`
         : `${fitting} of ${rows.length} rows shown`;
   }
 

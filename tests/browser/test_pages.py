@@ -779,7 +779,7 @@ def test_the_claims_are_a_few_screens_of_a_phone(base: str, browser: Browser) ->
     assert len({line.rsplit(" (", 1)[0] for line in lines}) == len(lines)  # each once
     rows = page.locator(".claim-ledger tr[data-verdict]").count()
     told = page.locator(".claim-filter output").inner_text()
-    assert told.startswith(f"{rows} rows in {len(lines)} sections")
+    assert told.startswith(f"{rows} claims and results in {len(lines)} sections")
 
     group = page.locator(".claim-group button", has_text="Problem statement").first
     group.press("Enter")
