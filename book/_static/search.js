@@ -253,8 +253,8 @@
       arrange();
       count();
       // Whoever searched by the keyboard goes on from here, not from the top of the page.
-      Search.title.tabIndex = -1;
-      if (document.activeElement === document.body) Search.title.focus();
+      Search.status.tabIndex = -1;
+      if (document.activeElement === document.body) Search.status.focus();
     });
     end.observe(document.querySelector("#search-results"), { childList: true, subtree: true });
   });

@@ -246,7 +246,7 @@ def test_the_search_says_what_it_counts(results: Page) -> None:
 def test_the_first_result_is_one_key_away(base: str, browser: Browser) -> None:
     tab = browser.new_page()
     tab.goto(f"{base}search.html?q=cocoercivity")
-    tab.wait_for_selector("#search-results h2[tabindex]")
+    tab.wait_for_selector("#search-results p[tabindex]")
     tab.keyboard.press("Tab")
     within = "() => document.activeElement.matches('#search-results li:first-child a')"
     assert tab.evaluate(within)
