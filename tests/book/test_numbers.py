@@ -18,7 +18,7 @@ import pytest
 BOOK = Path(__file__).resolve().parents[2] / "book"
 ROUTER, BALANCING = "training/router.ipynb", "training/load-balancing.ipynb"
 BALANCED = {"balanced by error", "balanced by threshold"}
-LOSS, LARGE = "load loss", "balanced by error, rate × 10"
+LOSS, LARGE = "load loss", "balanced by error, rate 1.25"
 GATES = {"hard renormalised", "hard undivided", "straight-through", "soft", *BALANCED}
 COLUMNS = ["level, $k=1$", "level, $k=2$", "uneven, $k=1$", "uneven, $k=2$"]
 
