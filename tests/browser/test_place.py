@@ -21,6 +21,7 @@ LEFT = """() => {
 }"""
 TOPS = """() => [...document.querySelectorAll("article section > p")].map(
   (part) => Math.round(part.getBoundingClientRect().top))"""
+TOP = "e => e.getBoundingClientRect().top"
 OPEN = "() => document.querySelectorAll('article details[open]').length"
 
 
@@ -61,12 +62,14 @@ def test_a_row_that_a_link_leads_to_stays_in_sight(
     page.locator("#A69").wait_for()
     page.wait_for_timeout(200)
     if moves:  # who goes elsewhere meanwhile is left there
+        # On a busy machine the row may not be in sight yet.
+        page.wait_for_function(f"() => ({TOP})(document.querySelector('#A69')) < 300")
         page.mouse.wheel(0, -3000)
-        page.wait_for_timeout(200)
+        page.wait_for_function(f"() => ({TOP})(document.querySelector('#A69')) > 300")
     for route in held:
         route.continue_()
     still(page)
-    top = page.locator("#A69").evaluate("e => e.getBoundingClientRect().top")
+    top = page.locator("#A69").evaluate(TOP)
     bar = page.locator(".bd-header-article").bounding_box()
     assert bar is not None
     assert (bar["height"] + 60 <= top < 300) is not moves
