@@ -34,7 +34,7 @@ collect_ignore = [
 collect_ignore += ["tests/conftest.py", "book/conftest.py"]
 
 # What takes longest, by the end of its path.  The others follow.
-FIRST = ("test_definitions.py", "router.ipynb", ".ipynb")
+FIRST = ("test_definitions.py", "router.ipynb", "load-balancing.ipynb", ".ipynb")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
