@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -52,7 +53,10 @@ def is_cell(item: pytest.Item) -> bool:
 def warm_kernels(config: pytest.Config) -> None:
     """Start the process that kernels are forked from; it ends with this one."""
     serving = contextlib.ExitStack()
-    serving.enter_context(tool("warm").serving(IMPORTED))
+    warm = tool("warm")
+    serving.enter_context(warm.serving(IMPORTED))
+    nbval = importlib.import_module("nbval.kernel")
+    serving.enter_context(mock.patch.object(nbval, "KernelManager", warm.manager))
     config.add_cleanup(serving.close)
 
 

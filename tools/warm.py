@@ -26,8 +26,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 
@@ -57,6 +59,19 @@ def serving(modules: list[str]) -> Iterator[None]:
                 yield
             finally:
                 server.kill()
+
+
+def manager(**given: Any) -> Any:
+    """A manager of kernels that speak through files of their own.
+
+    Through ports, two kernels that start at once can be given the same one, and the
+    second dies.
+    """
+    jupyter = importlib.import_module("jupyter_client.manager")
+    if "WARM_KERNELS" in os.environ:
+        folder = Path(os.environ["WARM_KERNELS"]).parent
+        given |= {"transport": "ipc", "ip": str(folder / uuid.uuid4().hex)}
+    return jupyter.KernelManager(**given)
 
 
 def serve(path: str, modules: list[str]) -> None:

@@ -85,13 +85,14 @@ def rewrite_ledger(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 
 def name_readers(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """List the chapters that cite each claim, beside the one that checks it."""
+    """List the other pages that cite each claim, beside the one that checks it."""
     ledger = get_ledger(app.env)
     for node in list(doctree.findall(claim_readers)):
         row = ledger.by_id[node["claim"]]
         line = nodes.paragraph(classes=["claim-readers"])
         for chapter in app.env.get_domain("claim").citing(row.id):
-            if row.check and chapter == ledger.check_document(row):
+            checked = row.check and chapter == ledger.check_document(row)
+            if checked or chapter == docname:
                 continue
             line += nodes.Text(", " if len(line) else "cited in ")
             title = app.env.titles[chapter].astext()

@@ -16,6 +16,7 @@ A name that ``proofs/`` lacks, and a label that the book lacks, is a warning.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,9 @@ class MapDirective(SphinxDirective):
 
     def head(self, state: State, file: str, title: str) -> nodes.paragraph:
         """The name of a file, its title, and what it builds on."""
-        name = nodes.strong(title, title)
+        name = nodes.strong()
+        for place, part in enumerate(re.split(r"\[(.*?)\]", title)):
+            name += nodes.literal(part, part) if place % 2 else nodes.Text(part)
         line = nodes.paragraph(
             "", "", name, classes=["formal-file"], ids=[f"file-{file}"]
         )
