@@ -24,6 +24,7 @@ from claims.checks import code_cells
 from docutils import nodes
 from IPython.lib import pretty
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "dask": "Dask"}
 SCRIPT, STYLE = "live.js", "live.css"  # in _static
@@ -83,10 +84,15 @@ def prepared(app: Sphinx) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _megabytes(app: Sphinx) -> str:
-    """What the first run loads, without the book's own files, which are small."""
-    files = (prepared(app) or Path()).glob("*.*.js")
-    return str(round(sum(path.stat().st_size for path in files) / 1e6))
+def _measure(app: Sphinx, config: Config) -> None:
+    """What the first run loads, without the book's own files, which are small.
+
+    As a setting it has every page written again after the first ``make live``.
+    """
+    if folder := prepared(app):
+        files = folder.glob("*.*.js")
+        size = sum(path.stat().st_size for path in files) / 1e6
+        config.live_megabytes = str(round(size))
 
 
 def _place(app: Sphinx, error: Exception | None) -> None:
@@ -117,7 +123,10 @@ def _offer(
         return
     found = needs(doctree)
     app.add_css_file(STYLE)
-    said = {"data-needs": " and ".join(found), "data-megabytes": _megabytes(app)}
+    said = {
+        "data-needs": " and ".join(found),
+        "data-megabytes": app.config.live_megabytes,
+    }
     app.add_js_file(SCRIPT, defer="defer", **said)
 
 
@@ -137,6 +146,8 @@ def _imports(text: str) -> list[str]:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the extension with Sphinx."""
     app.add_config_value("live_folder", "_build/live/assets", "html", str)
+    app.add_config_value("live_megabytes", "", "html", str)
+    app.connect("config-inited", _measure)
     app.connect("html-page-context", _offer)
     app.connect("build-finished", _place)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -153,10 +153,18 @@ def built(folder: Path, *cells: str) -> str:
     (folder / "benchmarks").symlink_to(ROOT / "benchmarks")
     code = [(cell, (), []) for cell in cells]
     (folder / "index.ipynb").write_text(notebook_of("# Title", *code))
+    return build(folder)
+
+
+def build(folder: Path) -> str:
+    """The page, built from what is there, after what was built before."""
     settings = {
         "extensions": ["myst_nb", "live"],
         "nb_execution_mode": "off",
-        "exclude_patterns": ["_build", "book", "softtopk", "benchmarks"],
+        "exclude_patterns": [
+            *("_build", "book", "softtopk", "benchmarks"),
+            *("html", "jupyter_execute"),  # of a build before
+        ],
     }
     assert run_sphinx(folder, folder / "html", settings) == ""
     return (folder / "html" / "index.html").read_text()
@@ -190,6 +198,13 @@ def test_a_page_stays_as_it_is_when_nothing_is_there(tmp_path: Path) -> None:
     page = built(tmp_path, "import numpy as np")
     assert "live." not in page
     assert not (tmp_path / "html" / "_static" / "live").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_page_that_was_built_before_offers_it_too(tmp_path: Path) -> None:
+    built(tmp_path, "import numpy as np")
+    prepare(tmp_path)
+    assert 'data-needs=""' in build(tmp_path)
 
 
 @pytest.mark.filterwarnings("default")
