@@ -106,7 +106,8 @@ for (const dialog of all("dialog"))
   );
 
 // Sphinx marks the words of a search wherever their letters stand, also the k of "taking".
-// A mark stays where a word begins, and one of a letter or two where it is the word.
+// A mark stays where a word begins, and one of a letter or two where it is the word, and
+// in the text alone: the contents and the buttons around it hold no answer.
 const LETTER = /[\p{Script=Latin}\p{Script=Greek}\p{N}]/u;
 function beside(mark, way, place) {
   let node = mark[way];
@@ -117,7 +118,8 @@ function unmark() {
   for (const mark of all("span.highlighted")) {
     const words = mark.textContent;
     const short = words.length < 3 && beside(mark, "nextSibling", 0);
-    if (!LETTER.test(words[0]) || !(short || beside(mark, "previousSibling", -1))) continue;
+    const part = LETTER.test(words[0]) && (short || beside(mark, "previousSibling", -1));
+    if (!part && mark.closest("article, #search-results")) continue;
     const parent = mark.parentElement;
     mark.replaceWith(words);
     parent.normalize();

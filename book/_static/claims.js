@@ -144,15 +144,23 @@
   function show() {
     const wanted = fields.words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const filtering = Object.values(fields).some((control) => control.value);
+    // An id means its own row, and not those that mention it.
+    const id = fields.words.value.trim().toLowerCase();
+    const named = rows.find(({ element }) => element.id.toLowerCase() === id);
     let fitting = 0;
     for (const row of rows) {
       const fits =
         ["source", "section", "verdict", "state", "proof"].every(
           (name) => !fields[name].value || fields[name].value === row[name],
-        ) && wanted.every((word) => row.words.includes(word));
+        ) && (named ? row === named : wanted.every((word) => row.words.includes(word)));
       row.element.hidden = !fits || (!filtering && row.group?.open === false);
       fitting += fits;
     }
+    // The first table has the filter in its section.
+    for (const table of tables.slice(1))
+      table.closest("section").hidden = !rows.some(
+        ({ element }) => !element.hidden && table.contains(element),
+      ) && filtering;
     for (const { head, button, open } of groups) {
       head.hidden = filtering;
       button.setAttribute("aria-expanded", open);

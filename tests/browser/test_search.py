@@ -221,6 +221,15 @@ def test_a_mark_is_a_word(base: str, browser: Browser) -> None:
     tab.close()
 
 
+def test_only_the_text_has_marks(base: str, browser: Browser) -> None:
+    tab = browser.new_page(viewport={"width": 1440, "height": 900})
+    tab.goto(f"{base}book/selection/threshold.html?highlight=threshold")
+    tab.locator("article .highlighted").first.wait_for()
+    assert tab.locator("nav", has_text="threshold").count() > 0  # there to be marked
+    assert tab.locator(".highlighted:not(article *)").count() == 0
+    tab.close()
+
+
 @pytest.mark.parametrize("results", ["temperature"], indirect=True)
 def test_pages_that_only_mention_a_word_come_last_and_few(results: Page) -> None:
     seen = results.locator("#search-results li:visible > a").all_inner_texts()
