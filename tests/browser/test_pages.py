@@ -604,6 +604,9 @@ def test_the_first_link_skips_to_the_text(
     page.wait_for_load_state()
     page.locator("#pst-skip-link a").focus()
     page.keyboard.press("Enter")
+    title = page.locator("article h1").first
+    assert title.evaluate("e => e.matches(':target > h1')")  # and yet without a mark
+    assert title.evaluate("e => getComputedStyle(e).backgroundColor").endswith(" 0)")
     page.keyboard.press("Tab")
     assert page.evaluate("() => Boolean(document.activeElement.closest('article'))")
     before = """() => [...document.querySelectorAll("article :is(a, button, input)")]
