@@ -87,7 +87,8 @@ def prepared(app: Sphinx) -> Path | None:
 def _measure(app: Sphinx, config: Config) -> None:
     """What the first run loads, without the book's own files, which are small.
 
-    As a setting it has every page written again after the first ``make live``.
+    It is a setting of Sphinx, which writes every page again when a setting changes, as
+    this one does after the first ``make live``.
     """
     if folder := prepared(app):
         files = folder.glob("*.*.js")

@@ -69,6 +69,8 @@ part/chapter
 ```{claim-sources}
 ```
 
+See {claim}`A2`, which the ledger does not call a reader of its own.
+
 ```{claim-ledger} claims
 ```
 

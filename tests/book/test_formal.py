@@ -185,7 +185,7 @@ axioms:
   Classical_Prop.classic: Every statement is true or false.
 without_axioms: []
 """
-FILE = """(** * Numbers *)
+FILE = """(** * Numbers [n] *)
 (** Two. *)
 Definition two := 2.
 Theorem a : 1 < two.
@@ -288,6 +288,8 @@ def test_the_map_links_statements_theorems_and_claims(page: BeautifulSoup) -> No
     ]
     assert second.find("a", href="#formal-A-a").get_text() == "a"
     assert "classic: every statement is true or false" in page.get_text()
+    title = page.select_one(".formal-file strong")
+    assert [title.get_text(), title.code.get_text()] == ["Numbers n", "n"]
 
 
 def test_the_ledger_marks_what_a_machine_has_checked(tmp_path: Path) -> None:

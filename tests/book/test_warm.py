@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import warm
@@ -24,8 +23,12 @@ def serving() -> Iterator[None]:
 
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[Any]:
-    manager, client = start_new_kernel(kernel_name="warm", cwd=str(folder))
+    manager = warm.manager(kernel_name="warm")
+    manager.start_kernel(cwd=str(folder))
+    client = manager.client()
+    client.start_channels()
     try:
+        client.wait_for_ready(timeout=60)
         yield manager, client
     finally:
         client.stop_channels()
@@ -64,6 +67,15 @@ def test_it_has_the_packages_and_runs_where_it_is_asked_to(
     assert printed(client, code) == f"{tmp_path} True False"
     path = "print([p for p in sys.path if p.endswith('tools')], sys.argv[0])"
     assert printed(client, path) == "[] ipykernel_launcher"
+
+
+def test_no_kernel_has_a_port_that_another_can_be_given(
+    kernel: Any, tmp_path: Path
+) -> None:
+    manager, _ = kernel
+    with started(tmp_path) as (other, _):
+        assert manager.transport == other.transport == "ipc"
+        assert manager.ip != other.ip
 
 
 def test_two_kernels_share_no_names(kernel: Any, tmp_path: Path) -> None:
